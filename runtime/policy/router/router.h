@@ -1,0 +1,85 @@
+// Router: chooses an instance for each request. Driven from outside, pure, journalled.
+// It counts its own in-flight work at once (the ledger): a placement opens a guard, release()
+// closes it once. It never waits for a report to act on the count.
+//
+// Laws: the ledger equals the sum of live placements; never routes to a draining, removed or
+// wrong-model instance; the prefix directory's memory is bounded; equal inputs give equal journals.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/base/journal.h"
+#include "runtime/base/units.h"
+#include "runtime/policy/request.h"
+
+namespace orrery::policy {
+
+struct ScorerSetting {
+  std::string name;         // registered scorer: "load_requests", "load_tokens", "prefix"
+  std::int64_t weight = 1;  // scores are integers 0..1024 times weight
+  bool operator==(const ScorerSetting&) const = default;
+};
+
+struct RouterSettings {
+  // Shorthands "round_robin", "least_load", "prefix_aware", or "scored" with scorers below.
+  std::string policy = "least_load";
+  std::vector<ScorerSetting> scorers;
+  std::int64_t directory_blocks_per_instance = 31250;  // bound of the prefix directory
+  bool operator==(const RouterSettings&) const = default;
+};
+
+struct RouterInstance {
+  InstanceId id;
+  ModelId model;
+  Tokens max_request_tokens;  // longer requests are not sent here
+};
+
+struct RouteRequest {
+  RequestId id;
+  ModelId model;
+  Tokens prompt_tokens, max_tokens;
+  std::span<const BlockHash> block_hashes;
+  SessionId session;
+  TenantId tenant;
+  std::int32_t priority = 0;
+};
+
+struct RouteResult {
+  std::optional<InstanceId> instance;         // set: placed there, and a ledger guard is open
+  RejectReason reason = RejectReason::kNone;  // set when not placed
+  Tokens matched;  // prompt tokens the directory expects to be cached there
+};
+
+struct LedgerEntry {
+  std::int64_t requests = 0;
+  Tokens tokens;  // prompt tokens of live placements
+};
+
+class Router {
+ public:
+  explicit Router(const RouterSettings& settings);  // throws InputError: unknown policy or scorer
+  ~Router();
+  Router(Router&&) noexcept;
+  Router& operator=(Router&&) noexcept;
+
+  void add_instance(const RouterInstance& instance, Time now);  // ready from now on
+  void drain_instance(InstanceId id, Time now);                 // no new placements
+  void remove_instance(InstanceId id, Time now);  // its guards are closed, its directory dropped
+  RouteResult route(const RouteRequest& request, Time now);
+  void release(RequestId id, Time now);  // unknown or released: no effect
+  LedgerEntry ledger(InstanceId id) const;
+  std::size_t directory_blocks() const;
+
+  JournalWriter& journal();
+  void check_invariants() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace orrery::policy
