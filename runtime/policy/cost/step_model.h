@@ -35,13 +35,22 @@ class StepModel {
 };
 
 struct Parallelism {
-  int tp = 1;  // tensor-parallel GPUs of one replica
+  int tp = 1;                    // tensor-parallel GPUs of one replica
+  bool expert_parallel = false;  // experts are spread whole over the tp GPUs, not sliced
 };
 
-// Throws InputError when the combination is not legal (heads not divisible by tp, …).
+// Why this model cannot be divided so, with the numbers, or "". Heads and widths must divide by tp
+// (KV heads are copied where tp exceeds them), and the slice of a block-quantised matrix must be a
+// multiple of the block: each of gate and up by itself, since their fused width can pass by
+// accident.
+std::string why_illegal(const ModelSpec& model, const Parallelism& parallelism);
+
+// Throws InputError when the combination is not legal, Unsupported for an attention that this
+// version has no model of.
 std::unique_ptr<StepModel> make_roofline_model(const ModelSpec& model, const GpuSpec& gpu,
                                                const Parallelism& parallelism,
-                                               const EngineProfile& profile);
+                                               const EngineProfile& profile,
+                                               const std::string& kv_precision = "auto");
 std::unique_ptr<StepModel> make_measured_model(const MeasuredProfile& profile);
 
 }  // namespace orrery::cost

@@ -17,10 +17,13 @@ struct StepShape {
 };
 
 // Time of repetition i = 0, 1, …: fixed + per_context * (decode_context + i * decode_sequences),
-// in picoseconds. Exact: the sum over n repetitions is a closed form in integers.
+// in picoseconds. Exact: the sum over n repetitions is a closed form in integers. It holds for the
+// first `repetitions` of them: there the next knot is (sliding windows fill up), and time() must be
+// asked again. Whoever repeats a step takes the smaller of this and Step::horizon.
 struct StepTime {
   std::int64_t fixed_ps = 0;
   std::int64_t per_context_ps = 0;
+  std::int64_t repetitions = INT64_MAX;
 };
 
 constexpr std::int64_t repetition_ps(const StepTime& t, const StepShape& s, std::int64_t i) {
