@@ -1,9 +1,9 @@
 // JSON as people write it: comments allowed, and every value remembers the line it came from, so
 // that an error names file, line and field. nlohmann::json parses; this adds places and readers.
+// Checking against a JSON Schema is in runtime/host/json_schema.h: its library is not pure.
 #pragma once
 #include <cstdint>
 #include <initializer_list>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,18 +24,20 @@ class JsonView;
 // One parsed text. Values are addressed by JSON pointer ("/fleet/0/replicas").
 class JsonDocument {
  public:
-  // Parses `text`; `name` is the file name for messages. Throws InputError with the line.
+  // Parses `text`; `name` is the file name for messages. Throws InputError with the line: not
+  // JSON, a key given twice in one object, nesting deeper than kMaxDepth.
   static std::shared_ptr<const JsonDocument> parse(std::string_view text, std::string name);
+  static constexpr std::size_t kMaxDepth = 200;  // what recursion over a document may rely on
   const Json& root() const { return root_; }
   const std::string& name() const { return name_; }
-  long line_of(const std::string& pointer) const;  // of the nearest known ancestor; 0 if none
-  // Checks against a JSON Schema (draft 7); unknown keys suggest the nearest known one.
-  void validate(const Json& schema) const;
+  // Of the value there, or of its nearest ancestor that is there; walks the tree, so for messages.
+  long line_of(const std::string& pointer) const;
 
  private:
   Json root_;
   std::string name_;
-  std::map<std::string, long> lines_;
+  // Line of each value in the order of the text: 4 bytes a value, searched only for a message.
+  std::vector<std::int32_t> lines_;
 };
 
 // A cursor into a document. Getters throw InputError naming file, line and field.
@@ -61,8 +63,10 @@ class JsonView {
   bool as_bool() const;
   // The member or the default where it is absent or null.
   std::string get(std::string_view key, const char* fallback) const;
+  std::string get(std::string_view key, const std::string& fallback) const;
   double get(std::string_view key, double fallback) const;
   std::int64_t get(std::string_view key, std::int64_t fallback) const;
+  int get(std::string_view key, int fallback) const;
   bool get(std::string_view key, bool fallback) const;
 
   // Only these keys may stand here; another is an error that suggests the nearest of them.
@@ -75,10 +79,14 @@ class JsonView {
 
  private:
   JsonView(std::shared_ptr<const JsonDocument> document, std::string pointer, const Json* value);
+  JsonView child(std::string_view token, const Json* value) const;
   std::shared_ptr<const JsonDocument> document_;
   std::string pointer_;
   const Json* value_;
 };
+
+// "/fleet/0/replicas" as people say it: "fleet[0].replicas".
+std::string field_name(const std::string& pointer);
 
 // The candidate with the smallest edit distance to `word`, when it is near enough to be meant.
 std::optional<std::string> did_you_mean(std::string_view word,
