@@ -68,8 +68,10 @@ struct Step {
 
 // What the executor says of a completed step. An item that samples gives one token a repetition.
 struct StepFinish {
-  std::uint32_t item = 0;                     // index into Step::items
-  FinishReason reason = FinishReason::kStop;  // kStop or kError, at the last repetition
+  std::uint32_t item = 0;  // index into Step::items
+  // kStop (the item samples, and its token counts) or kError (its last repetition gave nothing:
+  // no token counts and no block of it is shared).
+  FinishReason reason = FinishReason::kStop;
 };
 
 // Content hashes of blocks that fill up with generated tokens: the engine hashes token ids, the
@@ -109,12 +111,16 @@ class Instance {
 
   SubmitResult submit(const Request& request, Time now);
   // True when the request was here and is not finished. It then owns nothing; if it is in the step
-  // in flight, that item's result is ignored.
+  // in flight, that item's result is ignored, and its blocks and slot, which the device may still
+  // write, belong to the step and return when it completes.
   bool cancel(RequestId id, Time now);
   // The next step, or nullopt when there is nothing to compute. At most one step in flight: call
   // complete() first. Allocates the blocks that the first repetition writes.
   std::optional<Step> next_step(Time now);
-  // n repetitions of the step are done, 1 <= n <= horizon. finishes: sorted by item; they hold at
+  // How often the step in flight may still be repeated; 0: none is out. submit() and cancel() lower
+  // it to 1 while the step is out when they may change the composition that follows.
+  std::int64_t horizon() const;
+  // n repetitions of the step are done, 1 <= n <= horizon(). finishes: sorted by item; they hold at
   // the last repetition. Requests that reach max_tokens finish by themselves (kLength).
   // hasher may be null: generated blocks are then not shared. Returns who finished, in item order;
   // valid until the next call.
