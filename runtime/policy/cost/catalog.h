@@ -15,6 +15,7 @@ namespace orrery::cost {
 
 struct ModelSpec {
   std::string id;
+  std::string hf_id;  // its name on the model hub
   std::string family;
   std::string attention = "gqa";  // mha, gqa, mla, hybrid-linear, compressed-sparse
   std::int64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_dim = 0;
