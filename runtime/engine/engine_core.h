@@ -106,7 +106,8 @@ class EngineCore final : private policy::BlockHasher {
                        BlockHash parent) override;
   bool start(Time now);
   void complete(const StepOutput& output, Time now);
-  void finish(const Live& live, policy::FinishReason reason);
+  void end(RequestId id, policy::FinishReason reason);
+  EngineEvent event_of(const Live& live) const;
   bool hit_is_own_prefix(const Live& live, std::span<const BlockId> table,
                          std::int64_t cached) const;
   void remember_ids(const Live& live, std::span<const BlockId> table, std::int64_t first,

@@ -38,14 +38,16 @@ class Tokenizer {
   Method method() const { return method_; }
 
  private:
-  std::vector<TokenId> encode_merging(std::string_view text) const;
-  std::vector<TokenId> encode_longest(std::string_view text) const;
+  void encode_merging(std::string_view text, std::vector<TokenId>& ids) const;
+  void encode_longest(std::string_view text, std::vector<TokenId>& ids) const;
+  TokenId piece(std::string_view text) const;  // learned pieces only; kUnknown: none
 
   Method method_;
-  std::vector<std::string> bytes_;  // by id
-  std::vector<float> scores_;       // by id
-  std::unordered_map<std::string, TokenId> ids_;
-  std::size_t longest_ = 1;
+  std::vector<std::string> bytes_;                     // by id
+  std::vector<float> scores_;                          // by id
+  std::unordered_map<std::string, TokenId> ids_;       // of learned pieces
+  std::unordered_map<std::uint64_t, TokenId> joined_;  // (left, right) to their join
+  std::size_t longest_ = 1;                            // bytes of a piece
 };
 
 // Text of a stream of ids, in valid UTF-8 pieces. The tokenizer must outlive it.
