@@ -15,9 +15,13 @@ void install_stop_signals();
 bool stop_requested();
 // Prints a failed CHECK with the command line that replays it and exits with 70.
 void install_check_handler(int argc, char** argv);
-// The folder of scenarios/ (data that comes with the project): $ORRERY_HOME, else found from the
-// executable's place upwards. Throws InputError naming what was looked for.
+// The command line as it can be pasted into a shell.
+std::string quoted_command_line(int argc, char** argv);
+// The folder that holds scenarios/ (data that comes with the project): $ORRERY_HOME, else found
+// from the executable's place upwards. Throws InputError naming what was looked for.
+// The catalogue is then data_dir() + "/scenarios/catalog".
 std::string data_dir();
+std::string executable_path();  // of this process, for starting ourselves again
 // State of this user's fleet: $ORRERY_STATE_DIR, else ${XDG_STATE_HOME:-~/.local/state}/orrery.
 std::string state_dir();
 
