@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/base/json.h"
@@ -40,17 +41,20 @@ struct WorkloadSpec {
   // Opens the requests anew for each run.
   std::function<std::unique_ptr<traces::RequestSource>()> open;
   LoadMode mode = LoadMode::kOpen;
-  std::int64_t concurrency = 0;  // closed loop: clients
-  double rate_scale = 1;         // 2: arrivals twice as fast (arrival times are divided by it)
+  // Closed loop: clients. Open loop: most requests in flight (0: no limit; with a limit the load
+  // is not open loop any more, and the summary says so).
+  std::int64_t concurrency = 0;
+  double rate_scale = 1;  // 2: arrivals twice as fast (arrival times are divided by it)
   std::optional<Duration> idle_gap_cap;  // in trace time, before scaling
   std::optional<std::int64_t> max_requests;
   Tokens default_max_tokens{0};  // where a row gives none; 0: as much as fits
+  std::string description;       // what the trace is, for the summary
 };
 
 // A percentile target: "ttft_ms" p99 <= 500.
 struct SloTarget {
   std::string metric;      // ttft_ms, itl_ms, tpot_ms, e2e_ms
-  double percentile = 99;  // 50, 90, 95, 99, …; 100: max
+  double percentile = 99;  // 50, 90, 95, 99, 99.9, …; 100: max. Nearest rank
   double limit_ms = 0;
 };
 struct Slo {
@@ -58,10 +62,27 @@ struct Slo {
   double goodput_fraction = 0;  // at least this share of all submitted requests within every limit
 };
 
+// How one request went; names are empty where the trace gives none. Times that never came are
+// Time::never().
+struct RequestOutcome {
+  std::uint64_t id = 0;     // 1, 2, 3, … in trace order
+  std::string_view status;  // completed, rejected, cancelled, unfinished
+  std::string_view reason;  // stop, length; or why it was not answered
+  std::string_view model, tenant, app, pool;
+  std::int64_t instance = -1;
+  Time arrival = Time::never(), scheduled = Time::never(), first_token = Time::never(),
+       end = Time::never();
+  std::int64_t input_tokens = 0, cached_tokens = 0, output_tokens = 0, preemptions = 0;
+};
+
 struct RunOptions {
   std::uint64_t seed = 1;
-  bool macro_steps = true;
-  std::string journal_dir;     // empty: only the running hash
+  bool macro_steps = true;  // off: decode steps one by one; same results, slower
+  // Empty: only the running hash. Else router.journal and instance-N.journal are written there.
+  std::string journal_dir;
+  std::function<void(const RequestOutcome&)> on_request;  // in the order in which they end
+  // Every token as it comes, in each instance's own order. Slow; for tests.
+  std::function<void(RequestId, Time)> on_token;
   std::function<bool()> stop;  // polled; true: stop early, the summary says so
   std::function<void(double virtual_s, std::int64_t completed)> progress;
   // Planner: give up once the SLO cannot be met any more (the summary's slo_impossible is set).
@@ -86,6 +107,12 @@ struct Summary {
   double virtual_s = 0, wall_s = 0;
   std::uint64_t journal_hash = 0;
   std::map<std::string, std::int64_t> reject_reasons;
+  // Of each target of the Slo given: values over the limit, among how many. Exact.
+  struct TargetCount {
+    SloTarget target;
+    std::int64_t over = 0, of = 0;
+  };
+  std::vector<TargetCount> target_counts;
   Json json;  // the whole, in the shape that every measured result shares
 };
 

@@ -1,0 +1,328 @@
+#include "sim/summary.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdio>
+#include <set>
+
+#include "runtime/host/process.h"
+
+namespace orrery::sim {
+namespace {
+
+double per(double a, double b) { return b > 0 ? a / b : 0; }
+Json known(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+Json ratio_or_null(double a, double b) { return b > 0 ? Json(a / b) : Json(nullptr); }
+double ms(std::int64_t ns) { return static_cast<double>(ns) * 1e-6; }
+
+std::string hex(std::uint64_t value) {
+  std::array<char, 17> text{};
+  std::snprintf(text.data(), text.size(), "%016llx", static_cast<unsigned long long>(value));
+  return text.data();
+}
+
+Json quantiles_of(const QuantileSketch& values) {
+  return {{"mean", values.mean()},        {"p50", values.quantile(0.50)},
+          {"p90", values.quantile(0.90)}, {"p95", values.quantile(0.95)},
+          {"p99", values.quantile(0.99)}, {"max", values.max()}};
+}
+
+// What is summed over the replicas of a pool (or of the fleet).
+struct Machines {
+  std::int64_t replicas = 0, iterations = 0, preemptions = 0, recomputed = 0;
+  std::int64_t looked_up = 0, hit = 0;
+  double gpus = 0, usd_per_hour = 0, busy_s = 0;
+  double kv_used = 0;  // mean share of the KV blocks, summed over replicas
+  QuantileSketch waiting, running;
+  std::set<std::string> unpriced;
+
+  void add(const Replica& replica, const PoolSpec& pool) {
+    const policy::InstanceLoad load = const_cast<Replica&>(replica).instance().load();
+    ++replicas;
+    iterations += replica.iterations();
+    preemptions += load.preemptions, recomputed += load.recomputed_tokens;
+    looked_up += load.prefix_query_tokens, hit += load.prefix_hit_tokens;
+    gpus += pool.gpus_per_replica, usd_per_hour += pool.usd_per_hour_per_replica;
+    if (!std::isfinite(pool.usd_per_hour_per_replica)) unpriced.insert(pool.instance_type);
+    busy_s += static_cast<double>(replica.busy_time().value()) * 1e-12;
+    kv_used +=
+        per(replica.kv_blocks().values().mean(), static_cast<double>(load.blocks_total.value()));
+    waiting.merge(replica.waiting().values());
+    running.merge(replica.running().values());
+  }
+};
+
+Json requests_of(const Group& g, std::int64_t unfinished) {
+  return {{"submitted", g.submitted}, {"completed", g.completed},
+          {"rejected", g.rejected},   {"failed", 0},
+          {"cancelled", g.cancelled}, {"unfinished", unfinished}};
+}
+
+void add_latencies(Json& json, const Group& g, const QuantileSketch* itl) {
+  json["ttft_ms"] = g.ttft.to_json();
+  if (itl != nullptr) json["itl_ms"] = LatencyMetric{*itl}.to_json();
+  json["tpot_ms"] = g.tpot.to_json();
+  json["e2e_ms"] = g.e2e.to_json();
+  json["queue_ms"] = g.queue.to_json();
+}
+
+void add_rates(Json& json, const Group& g, double span_s, double gpus) {
+  Json& throughput = json["throughput"];
+  throughput["requests_per_s"] = per(static_cast<double>(g.completed), span_s);
+  throughput["input_tokens_per_s"] = per(static_cast<double>(g.input_tokens), span_s);
+  throughput["output_tokens_per_s"] = per(static_cast<double>(g.output_tokens), span_s);
+  if (gpus > 0)
+    throughput["output_tokens_per_s_per_gpu"] =
+        per(static_cast<double>(g.output_tokens), span_s * gpus);
+  json["goodput"] = {
+      {"requests_per_s", per(static_cast<double>(g.good), span_s)},
+      {"fraction", ratio_or_null(static_cast<double>(g.good), static_cast<double>(g.submitted))}};
+}
+
+Json cost_of(const Machines& m, const Group& g, double span_s) {
+  const double usd = m.usd_per_hour * span_s / 3600;
+  const auto output = static_cast<double>(g.output_tokens);
+  const auto tokens = static_cast<double>(g.output_tokens + g.input_tokens);
+  const auto share = [&](double part) { return part > 0 ? known(usd / part) : Json(nullptr); };
+  Json cost = {{"usd_per_hour", known(m.usd_per_hour)},
+               {"usd_per_1k_tokens", share(tokens / 1e3)},
+               {"usd_per_million_output_tokens", share(output / 1e6)},
+               {"usd_per_request", share(static_cast<double>(g.completed))},
+               {"usd_per_successful_task", nullptr},
+               {"output_tokens_per_usd", usd > 0 ? known(output / usd) : Json(nullptr)}};
+  if (!m.unpriced.empty()) cost["unpriced"] = m.unpriced;
+  return cost;
+}
+
+Json kv_of(const Machines& m, const Workload& workload) {
+  // A trace without prefix data has no hit rate, not one of zero.
+  const bool known_prefixes = workload.has_hash_ids() || workload.has_history();
+  const Json rate =
+      known_prefixes ? ratio_or_null(static_cast<double>(m.hit), static_cast<double>(m.looked_up))
+                     : Json(nullptr);
+  Json kv = {{"hit_rate", rate},
+             {"by_tier", {{"gpu", rate}}},
+             {"preemptions", m.preemptions},
+             {"recomputed_tokens", m.recomputed}};
+  if (!known_prefixes) kv["note"] = "no prefix data in trace: nothing is shared";
+  return kv;
+}
+
+void add_machines(Json& json, const Machines& m, double span_s) {
+  const double busy = per(m.busy_s, span_s * static_cast<double>(m.replicas));
+  json["queue_depth"] = {{"prefill", quantiles_of(m.waiting)}, {"decode", quantiles_of(m.running)}};
+  json["gpu"] = {{"busy_fraction", busy},
+                 {"idle_fraction", 1 - busy},
+                 {"memory_fraction", per(m.kv_used, static_cast<double>(m.replicas))}};
+}
+
+Json workload_of(const FleetRun& run, const WorkloadSpec& spec, double span_s) {
+  const Workload& workload = run.workload();
+  Json json;
+  if (!spec.description.empty()) json["trace"] = spec.description;
+  json["mode"] = spec.mode == LoadMode::kClosed     ? "closed"
+                 : spec.mode == LoadMode::kSessions ? "sessions"
+                                                    : "open";
+  const bool open_loop = spec.mode == LoadMode::kOpen && spec.concurrency == 0;
+  json["open_loop"] = open_loop;
+  if (spec.concurrency > 0) json["concurrency"] = spec.concurrency;
+  json["rate_scale"] = spec.rate_scale;
+  const double span = to_seconds(workload.capped_span()) / spec.rate_scale;
+  const auto submitted = static_cast<double>(run.recorder().total().submitted);
+  if (spec.mode == LoadMode::kOpen) json["offered_requests_per_s"] = ratio_or_null(submitted, span);
+  if (spec.mode == LoadMode::kOpen && !open_loop) {
+    json["sent_requests_per_s"] = per(submitted, span_s);
+    json["send_delay_ms"] = LatencyMetric{workload.send_delay()}.to_json();
+    json["note"] = "not open loop: requests in flight are limited, so some are sent late";
+  }
+  if (spec.idle_gap_cap) {
+    const double raw = to_seconds(workload.raw_span());
+    json["idle_time_compressed_fraction"] =
+        raw > 0 ? 1 - to_seconds(workload.capped_span()) / raw : 0;
+  }
+  json["failed_in_trace_skipped"] = workload.trace_failures();
+  if (!workload.skipped_kinds().empty()) json["kinds_skipped"] = workload.skipped_kinds();
+  return json;
+}
+
+Json refusals_of(const FleetRun& run) {
+  Json list = Json::array();
+  for (const auto& [why, r] : run.refusals()) {
+    Json entry = {{"reason", why}, {"count", r.count}, {"first_request", r.first_id}};
+    if (r.needed.value() > 0)
+      entry["needed_tokens"] = r.needed.value(), entry["available_tokens"] = r.available.value();
+    list.push_back(entry);
+  }
+  return list;
+}
+
+Json groups_by_name(const Breakdown& groups, const Names& names, double span_s) {
+  Json json = Json::object();
+  for (std::size_t i = 0; i < groups.groups().size(); ++i) {
+    const Group& g = groups.groups()[i];
+    if (g.submitted == 0) continue;
+    Json& entry = json[i < Breakdown::kMost ? names.name(static_cast<std::uint32_t>(i))
+                                            : std::string("(all others)")];
+    entry["requests"] = requests_of(g, g.submitted - g.completed - g.rejected - g.cancelled);
+    add_latencies(entry, g, nullptr);
+    add_rates(entry, g, span_s, 0);
+  }
+  return json;
+}
+
+Json groups_by_hour(const FleetRun& run) {
+  Json json = Json::object();
+  const auto& hours = run.recorder().by_hour().groups();
+  const auto one = [&](std::size_t hour, const Group& g) {
+    const double span_s =
+        std::min(3600.0, to_seconds(run.end()) - 3600.0 * static_cast<double>(hour));
+    Json& entry = json[hour < Breakdown::kMost ? std::to_string(hour) : std::string("(all later)")];
+    entry["requests"] = requests_of(g, g.submitted - g.completed - g.rejected - g.cancelled);
+    add_latencies(entry, g, nullptr);
+    add_rates(entry, g, hour < Breakdown::kMost ? span_s : 0, 0);
+  };
+  if (hours.empty()) one(0, run.recorder().total());
+  for (std::size_t hour = 0; hour < hours.size(); ++hour) {
+    if (hours[hour].submitted > 0) one(hour, hours[hour]);
+  }
+  return json;
+}
+
+Json groups_by_model(const FleetRun& run, const std::vector<Machines>& machines, double span_s) {
+  Json json = Json::object();
+  const auto& groups = run.recorder().by_model().groups();
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    const Group& g = groups[i];
+    if (g.submitted == 0) continue;
+    const bool served = i < run.models().size();
+    QuantileSketch itl;
+    Machines sum;
+    for (std::size_t p = 0; served && p < machines.size(); ++p) {
+      if (run.fleet().pools[p].model != run.models()[i]) continue;
+      itl.merge(run.gaps()[p].ns);
+      sum.gpus += machines[p].gpus, sum.usd_per_hour += machines[p].usd_per_hour;
+      sum.unpriced.insert(machines[p].unpriced.begin(), machines[p].unpriced.end());
+    }
+    Json& entry = json[served ? run.models()[i] : std::string("(not served)")];
+    entry["requests"] = requests_of(g, g.submitted - g.completed - g.rejected - g.cancelled);
+    add_latencies(entry, g, &itl);
+    add_rates(entry, g, span_s, sum.gpus);
+    if (served) entry["cost"] = cost_of(sum, g, span_s);
+  }
+  return json;
+}
+
+Json groups_by_pool(const FleetRun& run, const std::vector<Machines>& machines, double span_s) {
+  Json json = Json::object();
+  auto groups = run.recorder().by_pool().groups();
+  groups.resize(std::max(groups.size(), machines.size()));
+  for (std::size_t p = 0; p < machines.size(); ++p) {
+    const PoolSpec& pool = run.fleet().pools[p];
+    Json& entry = json[pool.name];
+    entry["model"] = pool.model, entry["instance_type"] = pool.instance_type;
+    entry["replicas"] = pool.replicas;
+    entry["step_times"] = pool.step_model->source();
+    entry["requests"] = {{"completed", groups[p].completed}};
+    add_latencies(entry, groups[p], &run.gaps()[p].ns);
+    add_rates(entry, groups[p], span_s, machines[p].gpus);
+    entry["goodput"]["fraction"] = ratio_or_null(static_cast<double>(groups[p].good),
+                                                 static_cast<double>(groups[p].completed));
+    entry["kv"] = kv_of(machines[p], run.workload());
+    entry["kv"]["blocks_per_replica"] = pool.settings.kv_blocks.value();
+    add_machines(entry, machines[p], span_s);
+    entry["cost"] = cost_of(machines[p], groups[p], span_s);
+  }
+  return json;
+}
+
+void fill_counts(Summary& s, FleetRun& run, const WorkloadSpec& spec) {
+  const Group& total = run.recorder().total();
+  s.submitted = total.submitted, s.completed = total.completed, s.rejected = total.rejected;
+  s.cancelled = total.cancelled, s.unfinished = run.unfinished();
+  s.ttft = total.ttft, s.tpot = total.tpot, s.e2e = total.e2e, s.queue = total.queue;
+  for (const TokenGaps& gaps : run.gaps()) s.itl.ns.merge(gaps.ns);
+  s.input_tokens = total.input_tokens, s.output_tokens = total.output_tokens;
+  s.good_requests = total.good;
+  s.target_counts = run.recorder().target_counts(run.gap_count(), run.gaps_over());
+  s.stopped_early = run.stopped_early(), s.slo_impossible = run.slo_impossible();
+  for (const auto& [why, r] : run.refusals()) s.reject_reasons[why] = r.count;
+  if (spec.mode == LoadMode::kClosed) {
+    s.saturated_why = "a closed loop adapts to the fleet: see queue_ms for waiting";
+  } else {
+    const Backlog::Verdict verdict = run.backlog().judge(run.end());
+    s.saturated = verdict.saturated, s.saturated_why = verdict.why;
+  }
+  s.events = run.events();
+  s.virtual_s = to_seconds(run.end());
+  s.journal_hash = run.journal_hash();
+}
+
+}  // namespace
+
+Json LatencyMetric::to_json() const {
+  const std::int64_t n = ns.count();
+  if (n == 0) return {{"count", 0}};
+  Json json = {{"mean", ns.mean() * 1e-6},     {"p50", ms(ns.quantile(0.50))},
+               {"p90", ms(ns.quantile(0.90))}, {"p95", ms(ns.quantile(0.95))},
+               {"p99", ms(ns.quantile(0.99))}, {"p99_9", ms(ns.quantile(0.999))},
+               {"max", ms(ns.max())},          {"count", n}};
+  if (n < 100) json["note"] = "p99 is the maximum of " + std::to_string(n) + " values";
+  return json;
+}
+
+Summary make_summary(FleetRun& run, const WorkloadSpec& workload, const RunOptions& options,
+                     double wall_s) {
+  Summary s;
+  fill_counts(s, run, workload);
+  std::vector<Machines> machines(run.fleet().pools.size());
+  Machines all;
+  for (std::size_t i = 0; i < run.replicas().size(); ++i) {
+    const std::uint32_t pool = run.pool_of(i);
+    machines[pool].add(run.replicas()[i], run.fleet().pools[pool]);
+    all.add(run.replicas()[i], run.fleet().pools[pool]);
+  }
+  s.iterations = all.iterations;
+  s.wall_s = wall_s;
+
+  const Group& total = run.recorder().total();
+  Json& json = s.json;
+  json["requests"] = requests_of(total, s.unfinished);
+  json["rejections"] = refusals_of(run);
+  json["completed_fraction"] =
+      ratio_or_null(static_cast<double>(s.completed), static_cast<double>(s.submitted));
+  add_latencies(json, total, &s.itl.ns);
+  add_rates(json, total, s.virtual_s, all.gpus);
+  // Good requests in the system at once, by Little's law over their time in it.
+  json["goodput"]["concurrent_requests"] =
+      per(static_cast<double>(total.good) * total.e2e.ns.mean() * 1e-9, s.virtual_s);
+  json["kv"] = kv_of(all, run.workload());
+  add_machines(json, all, s.virtual_s);
+  json["network"] = {{"busy_fraction", nullptr}};
+  json["ready_to_serve_s"] = 0;
+  json["cost"] = cost_of(all, total, s.virtual_s);
+  json["retries"] = 0, json["timeouts"] = 0;
+  json["saturated"] = s.saturated, json["saturated_why"] = s.saturated_why;
+  if (s.stopped_early || s.slo_impossible)
+    json["stopped_early"] = s.stopped_early ? "asked to stop" : "the SLO could not be met any more";
+  json["confidence"] = nullptr;
+  json["workload"] = workload_of(run, workload, s.virtual_s);
+  json["sim"] = {{"virtual_s", s.virtual_s},
+                 {"wall_s", wall_s},
+                 {"iterations", s.iterations},
+                 {"events", s.events},
+                 {"requests_per_wall_s", per(static_cast<double>(s.completed), wall_s)},
+                 {"peak_rss_bytes", host::peak_rss_bytes()}};
+  json["journal_hash"] = hex(s.journal_hash);
+  json["seed"] = options.seed;
+  json["version"] = ORRERY_VERSION;
+  Json& by = json["by"];
+  by["model"] = groups_by_model(run, machines, s.virtual_s);
+  by["pool"] = groups_by_pool(run, machines, s.virtual_s);
+  by["tenant"] = groups_by_name(run.recorder().by_tenant(), run.workload().tenants(), s.virtual_s);
+  by["app"] = groups_by_name(run.recorder().by_app(), run.workload().apps(), s.virtual_s);
+  by["hour"] = groups_by_hour(run);
+  return s;
+}
+
+}  // namespace orrery::sim
