@@ -18,8 +18,7 @@ ApiError unavailable(const std::string& message) {
   return ApiError(503, "service_unavailable", message);
 }
 
-ApiError error_of_reject(policy::RejectReason reason, std::int64_t needed,
-                         std::int64_t available) {
+ApiError error_of_reject(policy::RejectReason reason, std::int64_t needed, std::int64_t available) {
   switch (reason) {
     case policy::RejectReason::kNeverFits:
       return ApiError(400, "invalid_request_error",
@@ -60,8 +59,12 @@ struct RouteEntry {
   std::string_view path, method;
 };
 constexpr RouteEntry kRoutes[] = {
-    {"/v1/chat/completions", "POST"}, {"/v1/completions", "POST"}, {"/v1/models", "GET"},
-    {"/health", "GET"},               {"/health/ready", "GET"},    {"/version", "GET"},
+    {"/v1/chat/completions", "POST"},
+    {"/v1/completions", "POST"},
+    {"/v1/models", "GET"},
+    {"/health", "GET"},
+    {"/health/ready", "GET"},
+    {"/version", "GET"},
     {"/metrics", "GET"},
 };
 constexpr std::string_view kModelPrefix = "/v1/models/";
@@ -244,7 +247,8 @@ net::awaitable<HttpResponse> Gateway::route_get(const HttpRequest& request) {
   } else if (request.target == "/version") {
     response.body = "{\"version\":\"" ORRERY_VERSION "\"}";
   } else if (request.target == "/metrics") {
-    // Figures as they are now, where the worker answers in time; else the last ones, with their age.
+    // Figures as they are now, where the worker answers in time; else the last ones, with their
+    // age.
     std::vector<std::pair<InstanceId, std::shared_ptr<WorkerClient>>> clients;
     for (const auto& [id, worker] : workers_) clients.emplace_back(id, worker.client);
     for (const auto& [id, client] : clients) {
@@ -276,9 +280,9 @@ net::awaitable<void> Gateway::handle(HttpExchange& exchange) {
     }
     const std::string method = request.method == "HEAD" ? "GET" : request.method;
     if (method != route->method) {
-      throw ApiError(405, "invalid_request_error",
-                     request.target + " takes " + std::string(route->method) + ", not " +
-                         request.method);
+      throw ApiError(
+          405, "invalid_request_error",
+          request.target + " takes " + std::string(route->method) + ", not " + request.method);
     }
     if (method == "GET") {
       response = co_await route_get(request);
@@ -308,7 +312,8 @@ void Gateway::prepare(Live& live) const {
     for (const engine::TokenId id : out.prompt) {
       if (id >= card.shape.vocabulary) {
         throw ApiError(400, "invalid_request_error",
-                       "prompt: token id " + std::to_string(id) + " is not below the vocabulary's " +
+                       "prompt: token id " + std::to_string(id) +
+                           " is not below the vocabulary's " +
                            std::to_string(card.shape.vocabulary),
                        "prompt");
       }

@@ -32,7 +32,7 @@ struct ServedModel {
 
 struct GatewayOptions {
   policy::RouterSettings router;
-  std::string journal_path;         // of the router's journal; empty: none
+  std::string journal_path;           // of the router's journal; empty: none
   std::int64_t max_in_flight = 1024;  // more are refused with 429
   // Where a request gives no max_tokens it gets this many, or what fits beside its prompt.
   std::int64_t default_max_tokens = 256;

@@ -70,12 +70,12 @@ class EngineLoop {
   void publish();
   void flush_journal_if_due(bool now);
 
-  std::unique_ptr<engine::EngineCore> core_;                             // engine thread only
-  std::unordered_map<RequestId, std::shared_ptr<TokenSink>> sinks_;      // engine thread only
-  std::unique_ptr<host::JournalFileWriter> journal_;                     // engine thread only
-  Time next_flush_;                                                      // engine thread only
-  std::uint64_t generated_tokens_ = 0;                                   // engine thread only
-  bool draining_ = false, told_drained_ = false;                         // engine thread only
+  std::unique_ptr<engine::EngineCore> core_;                         // engine thread only
+  std::unordered_map<RequestId, std::shared_ptr<TokenSink>> sinks_;  // engine thread only
+  std::unique_ptr<host::JournalFileWriter> journal_;                 // engine thread only
+  Time next_flush_;                                                  // engine thread only
+  std::uint64_t generated_tokens_ = 0;                               // engine thread only
+  bool draining_ = false, told_drained_ = false;                     // engine thread only
   Tokens max_request_tokens_, block_tokens_;
 
   mutable std::mutex mutex_;

@@ -60,9 +60,8 @@ class Stream final : public GenerationStream, public std::enable_shared_from_thi
    private:
     template <class Action>
     void post(Action action) {
-      net::post(executor_, [stream = stream_, action = std::move(action)]() mutable {
-        action(*stream);
-      });
+      net::post(executor_,
+                [stream = stream_, action = std::move(action)]() mutable { action(*stream); });
     }
     net::any_io_executor executor_;
     std::shared_ptr<Stream> stream_;

@@ -26,13 +26,15 @@ const RawJson* member(const RawJson& object, const char* key) {
 bool read_bool(const RawJson& object, const char* key) {
   const RawJson* value = member(object, key);
   if (value == nullptr) return false;
-  if (!value->is_boolean()) bad_request(std::string(key) + " must be true or false, not a " + kind_of(*value), key);
+  if (!value->is_boolean())
+    bad_request(std::string(key) + " must be true or false, not a " + kind_of(*value), key);
   return value->get<bool>();
 }
 double read_number(const RawJson& object, const char* key, double fallback) {
   const RawJson* value = member(object, key);
   if (value == nullptr) return fallback;
-  if (!value->is_number()) bad_request(std::string(key) + " must be a number, not a " + kind_of(*value), key);
+  if (!value->is_number())
+    bad_request(std::string(key) + " must be a number, not a " + kind_of(*value), key);
   return value->get<double>();
 }
 std::optional<std::int64_t> read_integer(const RawJson& object, const char* key) {
@@ -225,7 +227,8 @@ GenerationRequest parse_generation_request(std::string_view body, bool chat) {
     out.include_usage = read_bool(*options, "include_usage");
   }
   const auto priority = read_integer(json, "priority").value_or(0);
-  if (priority < INT32_MIN || priority > INT32_MAX) bad_request("priority is too large", "priority");
+  if (priority < INT32_MIN || priority > INT32_MAX)
+    bad_request("priority is too large", "priority");
   out.priority = static_cast<std::int32_t>(priority);
   return out;
 }
@@ -276,11 +279,11 @@ std::string AnswerWriter::role_event() const {
 }
 std::string AnswerWriter::text_event(std::string_view text) const {
   const std::string words = json_quote(text);
-  return event(chat_ ? "{\"index\":0,\"delta\":{\"content\":" + words +
-                           "},\"logprobs\":null,\"finish_reason\":null}"
-                     : "{\"index\":0,\"text\":" + words +
-                           ",\"logprobs\":null,\"finish_reason\":null}",
-               nullptr);
+  return event(
+      chat_ ? "{\"index\":0,\"delta\":{\"content\":" + words +
+                  "},\"logprobs\":null,\"finish_reason\":null}"
+            : "{\"index\":0,\"text\":" + words + ",\"logprobs\":null,\"finish_reason\":null}",
+      nullptr);
 }
 std::string AnswerWriter::finish_event(std::string_view finish_reason) const {
   const std::string reason = json_quote(finish_reason);

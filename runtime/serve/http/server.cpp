@@ -67,8 +67,7 @@ void check_port_is_free(const std::string& host, int port) {
 class HttpConnection;
 
 struct HttpServer::Impl {
-  Impl(net::io_context& io, const std::string& host, int port, Handler on_request,
-       HttpLimits limit)
+  Impl(net::io_context& io, const std::string& host, int port, Handler on_request, HttpLimits limit)
       : context(io),
         acceptor(listen(io, host, port)),
         handler(std::move(on_request)),
@@ -84,7 +83,8 @@ struct HttpServer::Impl {
 };
 
 // One client's connection: a loop of requests. Every await is on the io_context's thread.
-class HttpConnection final : public HttpExchange, public std::enable_shared_from_this<HttpConnection> {
+class HttpConnection final : public HttpExchange,
+                             public std::enable_shared_from_this<HttpConnection> {
  public:
   HttpConnection(tcp::socket socket, std::shared_ptr<HttpServer::Impl> server)
       : stream_(std::move(socket)), server_(std::move(server)) {
@@ -258,8 +258,8 @@ class HttpConnection final : public HttpExchange, public std::enable_shared_from
     } else if (error.category() == make_error_code(http::error::end_of_stream).category() &&
                error != http::error::end_of_stream && error != http::error::partial_message) {
       response.status = 400;
-      response.body = error_body("this is not HTTP: " + error.message(), "invalid_request_error",
-                                 400);
+      response.body =
+          error_body("this is not HTTP: " + error.message(), "invalid_request_error", 400);
     } else {
       co_return;  // closed, timed out, reset
     }
@@ -288,8 +288,8 @@ class HttpConnection final : public HttpExchange, public std::enable_shared_from
           char byte = 0;
           ErrorCode peeked;
           self->stream_.socket().non_blocking(true, peeked);
-          const std::size_t got = self->stream_.socket().receive(
-              net::buffer(&byte, 1), tcp::socket::message_peek, peeked);
+          const std::size_t got = self->stream_.socket().receive(net::buffer(&byte, 1),
+                                                                 tcp::socket::message_peek, peeked);
           if (got == 0 && peeked != net::error::would_block) self->lost();
         });
   }
@@ -314,8 +314,8 @@ class HttpConnection final : public HttpExchange, public std::enable_shared_from
        gone_ = false, watching_ = false;
 };
 
-HttpServer::HttpServer(net::io_context& context, const std::string& host, int port,
-                       Handler handler, HttpLimits limits)
+HttpServer::HttpServer(net::io_context& context, const std::string& host, int port, Handler handler,
+                       HttpLimits limits)
     : impl_(std::make_shared<Impl>(context, host, port, std::move(handler), limits)) {
   net::co_spawn(
       context,

@@ -8,11 +8,11 @@ namespace orrery::serve {
 namespace {
 
 // The bounds that vLLM uses for the same families (seconds), so that panels and alerts fit.
-constexpr std::array kFirstToken{.001, .005, .01, .02, .04, .06, .08, .1,  .25, .5,  .75,
+constexpr std::array kFirstToken{.001, .005, .01, .02, .04, .06, .08, .1,  .25,  .5,   .75,
                                  1.,   2.5,  5.,  7.5, 10., 20., 40., 80., 160., 640., 2560.};
-constexpr std::array kInterToken{.01, .025, .05, .075, .1, .15, .2,  .3,  .4, .5,
+constexpr std::array kInterToken{.01, .025, .05, .075, .1,  .15, .2,  .3,  .4, .5,
                                  .75, 1.,   2.5, 5.,   7.5, 10., 20., 40., 80.};
-constexpr std::array kWhole{.3,  .5,  .8,  1.,  1.5, 2.,   2.5,  5.,   10.,  15.,  20.,
+constexpr std::array kWhole{.3,  .5,  .8,  1.,  1.5,  2.,   2.5,  5.,   10.,   15.,  20.,
                             30., 40., 50., 60., 120., 240., 480., 960., 1920., 7680.};
 
 std::string number(double value) {

@@ -18,7 +18,8 @@ namespace orrery::serve {
 
 class Histogram {
  public:
-  explicit Histogram(std::span<const double> bounds) : bounds_(bounds), counts_(bounds.size() + 1) {}
+  explicit Histogram(std::span<const double> bounds)
+      : bounds_(bounds), counts_(bounds.size() + 1) {}
   void observe(double value, std::uint64_t times = 1);
   std::uint64_t count() const { return count_; }
   double sum() const { return sum_; }
