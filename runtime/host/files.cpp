@@ -109,6 +109,8 @@ class PlainWriter : public ByteWriter {
     while (!bytes.empty()) {
       const ssize_t done = ::write(fd_.get(), bytes.data(), bytes.size());
       if (done < 0 && errno == EINTR) continue;
+      // Who reads our standard output (head, less) may leave early: that is no error.
+      if (done < 0 && errno == EPIPE && fd_.get() == STDOUT_FILENO) return;
       if (done < 0) throw failed(errno);
       bytes.remove_prefix(static_cast<std::size_t>(done));
     }
