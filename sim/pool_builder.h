@@ -6,7 +6,7 @@
 #include <string>
 
 #include "runtime/base/json.h"
-#include "runtime/policy/cost/memory.h"
+#include "runtime/policy/cost/memory_plan.h"
 #include "sim/catalog_files.h"
 #include "sim/simulate.h"
 

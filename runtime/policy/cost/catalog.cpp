@@ -153,6 +153,22 @@ void read_experts(const JsonView& v, ModelSpec& m) {
   m.dense_beside_experts = moe->get("dense_beside_experts", false);
 }
 
+void read_all_reduce(const JsonView& v, EngineProfile& p) {
+  const auto list = v.find("all_reduce");
+  if (!list) return;
+  for (const JsonView& item : list->items()) {
+    item.allow_only({"gpus", "latency_us", "efficiency"});
+    AllReduce a;
+    a.gpus = required(item, "gpus", 2);
+    a.latency_us = not_negative(item, "latency_us", 0);
+    a.efficiency = positive(item, "efficiency");
+    if (!p.all_reduce.empty() && p.all_reduce.back().gpus >= a.gpus) {
+      item.at("gpus").fail("more GPUs than the entry before");
+    }
+    p.all_reduce.push_back(a);
+  }
+}
+
 }  // namespace
 
 ModelSpec read_model(const JsonView& v) {
@@ -291,11 +307,10 @@ EngineProfile read_engine_profile(const JsonView& v) {
                 "memory_efficiency",
                 "attention_compute_efficiency",
                 "attention_memory_efficiency",
-                "communication_efficiency",
+                "all_reduce",
                 "host_overhead_us",
                 "per_sequence_us",
                 "layer_latency_us",
-                "all_reduce_latency_us",
                 "batch_sizes",
                 "memory_reserved_bytes",
                 "communication_buffer_bytes",
@@ -319,11 +334,10 @@ EngineProfile read_engine_profile(const JsonView& v) {
   p.attention_compute_efficiency =
       share(v, "attention_compute_efficiency", p.attention_compute_efficiency);
   p.attention_memory_efficiency = share(v, "attention_memory_efficiency", 0);
-  p.communication_efficiency = share(v, "communication_efficiency", p.communication_efficiency);
   p.host_overhead_us = not_negative(v, "host_overhead_us", 0);
   p.per_sequence_us = not_negative(v, "per_sequence_us", 0);
   p.layer_latency_us = not_negative(v, "layer_latency_us", 0);
-  p.all_reduce_latency_us = not_negative(v, "all_reduce_latency_us", 0);
+  read_all_reduce(v, p);
   if (const auto sizes = v.find("batch_sizes")) {
     for (const JsonView& size : sizes->items()) p.batch_sizes.push_back(whole_at_least(size, 1));
   }

@@ -71,6 +71,12 @@ struct InstanceType {
   std::string source, note;
 };
 
+// All-reduce among this many GPUs: it takes latency + ring bytes / (link rate * efficiency).
+struct AllReduce {
+  std::int64_t gpus = 0;
+  double latency_us = 0, efficiency = 1;
+};
+
 // Efficiencies and overheads of an engine on a GPU (scenarios/profiles/*.json).
 struct EngineProfile {
   std::string id, engine, gpu;
@@ -80,19 +86,18 @@ struct EngineProfile {
   double memory_efficiency = 0.8;             // share of peak bandwidth: weights, activations
   double attention_compute_efficiency = 0.5;  // prefill attention, share of the bf16 peak
   double attention_memory_efficiency = 0;     // decode attention's KV reads; 0: memory_efficiency
-  double communication_efficiency = 0.7;      // share of the link's bandwidth
-  double host_overhead_us = 0;                // per step, not hidden behind the GPU
-  double per_sequence_us = 0;                 // host work per sequence in the step
-  double layer_latency_us = 0;                // per layer: kernel starts and ramps inside a graph
-  double all_reduce_latency_us = 0;           // per all-reduce
-  std::vector<std::int64_t> batch_sizes;      // decode batches are padded up to these; empty: not
-  double memory_reserved_bytes = 0;           // device context and libraries
-  double communication_buffer_bytes = 0;      // more of it when tp > 1
-  double graph_bytes_per_layer = 0;           // captured CUDA graphs
-  double memory_fraction = 0.9;               // share of GPU memory the engine uses
-  std::string source, date, kind;             // kind: fitted | derived
-  std::string fit_data;                       // what it was compared with
-  std::optional<double> fit_median_error;     // a fraction, over fit_rows
+  std::vector<AllReduce> all_reduce;       // ascending gpus; the first entry with enough GPUs holds
+  double host_overhead_us = 0;             // per step, not hidden behind the GPU
+  double per_sequence_us = 0;              // host work per sequence in the step
+  double layer_latency_us = 0;             // per layer: kernel starts and ramps inside a graph
+  std::vector<std::int64_t> batch_sizes;   // decode batches are padded up to these; empty: not
+  double memory_reserved_bytes = 0;        // device context and libraries
+  double communication_buffer_bytes = 0;   // more of it when tp > 1
+  double graph_bytes_per_layer = 0;        // captured CUDA graphs
+  double memory_fraction = 0.9;            // share of GPU memory the engine uses
+  std::string source, date, kind;          // kind: fitted | derived
+  std::string fit_data;                    // what it was compared with
+  std::optional<double> fit_median_error;  // a fraction, over fit_rows
   std::int64_t fit_rows = 0;
 };
 

@@ -26,6 +26,14 @@ double power(double base, std::int64_t n) {
   return result;
 }
 
+// Beyond the largest entry its figures hold; a profile without any has a free, perfect link.
+AllReduce all_reduce_of(const EngineProfile& e, int tp) {
+  for (const AllReduce& a : e.all_reduce) {
+    if (a.gpus >= tp) return a;
+  }
+  return e.all_reduce.empty() ? AllReduce{} : e.all_reduce.back();
+}
+
 // One operator: max(compute per row, what is read once + what moves per row).
 struct Operator {
   std::string name;
@@ -238,9 +246,10 @@ void Roofline::set_communication(const ModelSpec& m, const GpuSpec& gpu, const E
     throw InputError({gpu.id, 0, "pcie_bytes_per_s"}, "no link between GPUs",
                      "a link bandwidth, since tp is " + std::to_string(tp_));
   }
+  const AllReduce measured = all_reduce_of(e, tp_);
   const double n = tp_, count = 2 * d(m.layers) + 1;
-  const double per_byte = 1e12 / (*link * e.communication_efficiency);
-  all_reduce_once_ = (count + 1) * e.all_reduce_latency_us * 1e6;
+  const double per_byte = 1e12 / (*link * measured.efficiency);
+  all_reduce_once_ = (count + 1) * measured.latency_us * 1e6;
   all_reduce_per_row_ = count * d(m.hidden) * value_bytes_ * 2 * (n - 1) / n * per_byte;
   gather_per_row_ = d(m.vocabulary) * value_bytes_ * (n - 1) / n * per_byte;
 }
