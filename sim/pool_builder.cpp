@@ -16,7 +16,7 @@ constexpr std::int64_t kLargeGpuBytes = 70'000'000'000;
 std::string grouped(double value) {
   std::string text = std::to_string(static_cast<std::int64_t>(std::ceil(value)));
   for (auto i = static_cast<std::ptrdiff_t>(text.size()) - 3; i > 0; i -= 3)
-    text.insert(static_cast<std::size_t>(i), " ");
+    text.insert(static_cast<std::size_t>(i), 1, ' ');
   return text;
 }
 
