@@ -73,10 +73,13 @@ struct Matrix {
 Matrix pack(std::span<const float> rows, i64 out, i64 in) {
   ORRERY_CHECK(static_cast<i64>(rows.size()) == out * in);
   Matrix m{Buffer(padded(out) * in), {}};
-  for (i64 o = 0; o < out; ++o)
-    for (i64 i = 0; i < in; ++i)
-      m.buffer.get()[(o / cpu::kLanes * in + i) * cpu::kLanes + o % cpu::kLanes] =
-          rows[static_cast<std::size_t>(o * in + i)];
+  float* to = m.buffer.get();
+  for (i64 panel = 0; panel < out; panel += cpu::kLanes) {
+    const i64 lanes = std::min(cpu::kLanes, out - panel);
+    const float* from = rows.data() + panel * in;
+    for (i64 i = 0; i < in; ++i, to += cpu::kLanes)
+      for (i64 lane = 0; lane < lanes; ++lane) to[lane] = from[lane * in + i];
+  }
   m.packed = {m.buffer.get(), out, in};
   return m;
 }

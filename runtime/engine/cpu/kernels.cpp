@@ -30,7 +30,8 @@ typedef float VecFu __attribute__((vector_size(kWidth * 4), aligned(4), may_alia
 
 ORRERY_INLINE VecF load(const float* p) { return *reinterpret_cast<const VecFu*>(p); }
 ORRERY_INLINE void store(float* p, VecF v) { *reinterpret_cast<VecFu*>(p) = v; }
-ORRERY_INLINE VecF splat(float x) { return VecF{} + x; }
+// x - 0 is x in every case, -0 too, so this is a plain broadcast.
+ORRERY_INLINE VecF splat(float x) { return x - VecF{}; }
 ORRERY_INLINE VecF select(VecI mask, VecF yes, VecF no) {
   return reinterpret_cast<VecF>((mask & reinterpret_cast<VecI>(yes)) |
                                 (~mask & reinterpret_cast<VecI>(no)));
