@@ -2,6 +2,17 @@
 // It counts its own in-flight work at once (the ledger): a placement opens a guard, release()
 // closes it once. It never waits for a report to act on the count.
 //
+// Policies (each over the instances of the model that are ready and large enough):
+//   round_robin   the next in the order of ids
+//   least_load    fewest live requests, then fewest live prompt tokens, then lowest id; O(log n)
+//   prefix_aware  least work: prompt tokens expected not to be cached there + live prompt tokens
+//                 there, then as least_load. A popular prefix draws requests only until the queue
+//                 that it causes outweighs what it saves, so it spreads under load by itself.
+//   scored        largest sum of weight * score (0..1024) over `scorers`, then as least_load
+// The prefix directory is approximate: it learns from own placements what an instance will have
+// cached, the least recently used go first beyond its bound. Policies that do not read it do not
+// fill it; then `matched` is 0.
+//
 // Laws: the ledger equals the sum of live placements; never routes to a draining, removed or
 // wrong-model instance; the prefix directory's memory is bounded; equal inputs give equal journals.
 #pragma once
@@ -36,13 +47,14 @@ struct RouterInstance {
   InstanceId id;
   ModelId model;
   Tokens max_request_tokens;  // longer requests are not sent here
+  Tokens block_tokens{16};    // what one block hash of a request covers there
 };
 
 struct RouteRequest {
   RequestId id;
   ModelId model;
   Tokens prompt_tokens, max_tokens;
-  std::span<const BlockHash> block_hashes;
+  std::span<const BlockHash> block_hashes;  // chain of the prompt's full blocks, as in Request
   SessionId session;
   TenantId tenant;
   std::int32_t priority = 0;
