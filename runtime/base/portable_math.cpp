@@ -30,7 +30,9 @@ double portable_log(double x) {
 double portable_exp(double x) {
   // x = k ln2 + r, |r| <= ln2/2; Taylor series of e^r to the 14th term, then scaled by 2^k.
   const double k = std::floor(x / kLn2Hi + 0.5);
-  const double r = (x - k * kLn2Hi) - k * kLn2Lo;
+  // ln 2 in a head of 32 bits and a tail, so that k times the head is exact (as in fdlibm).
+  constexpr double kHead = 0x1.62e42feep-1, kTail = 0x1.a39ef35793c76p-33;
+  const double r = (x - k * kHead) - k * kTail;
   double series = 1;
   for (int i = 14; i >= 1; --i) series = 1 + series * r / i;
   return std::ldexp(series, static_cast<int>(k));
