@@ -3,8 +3,17 @@
 
 namespace orrery::cli {
 
+// One a file of this folder.
+std::function<int()> setup_catalog(CLI::App& app, Globals& globals);
+
 const std::vector<Command>& commands() {
-  static const std::vector<Command> list = {};
+  static const std::vector<Command> list = {
+      {"Check",
+       "catalog",
+       "what is known of GPUs, instances, models and engine profiles, with sources and dates",
+       {"orrery catalog instances g6", "orrery catalog models llama-3.1-8b"},
+       setup_catalog},
+  };
   return list;
 }
 
