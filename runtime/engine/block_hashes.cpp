@@ -11,13 +11,13 @@ BlockHash hash_block_ids(BlockHash parent, std::span<const TokenId> ids) {
 }
 
 std::vector<BlockHash> prompt_block_hashes(std::span<const TokenId> ids, std::int64_t block_tokens,
-                                           std::uint64_t salt) {
+                                           std::uint64_t salt, BlockHashFunction hash) {
   const auto block = static_cast<std::size_t>(block_tokens);
   std::vector<BlockHash> hashes;
   hashes.reserve(ids.size() / block);
   BlockHash parent{salt};
   for (std::size_t at = 0; at + block <= ids.size(); at += block)
-    hashes.push_back(parent = hash_block_ids(parent, ids.subspan(at, block)));
+    hashes.push_back(parent = hash(parent, ids.subspan(at, block)));
   return hashes;
 }
 

@@ -14,8 +14,10 @@ namespace orrery::engine {
 inline constexpr std::uint64_t kDefaultHashSalt = 0x0bb1'7e5a'17ed'0001ULL;
 
 BlockHash hash_block_ids(BlockHash parent, std::span<const TokenId> ids);
+using BlockHashFunction = BlockHash (*)(BlockHash parent, std::span<const TokenId> ids);
 // Of the full blocks of `ids`: ids.size() / block_tokens of them.
 std::vector<BlockHash> prompt_block_hashes(std::span<const TokenId> ids, std::int64_t block_tokens,
-                                           std::uint64_t salt = kDefaultHashSalt);
+                                           std::uint64_t salt = kDefaultHashSalt,
+                                           BlockHashFunction hash = hash_block_ids);
 
 }  // namespace orrery::engine

@@ -49,8 +49,8 @@ static_assert(std::size(kPieces) == 512 - kFirstPiece);
 
 }  // namespace
 
-// 13.4 million weights, 54 MB: more than a core's own caches hold, so that a decode step is bound by
-// reading them and a batch shares that cost, as on a GPU; one to three milliseconds a step.
+// 13.4 million weights, 54 MB: more than a core's own caches hold, so that a decode step is bound
+// by reading them and a batch shares that cost, as on a GPU; one to three milliseconds a step.
 ModelShape embedded_shape() {
   ModelShape s;
   s.width = 384, s.layers = 8, s.heads = 12, s.kv_heads = 4, s.head_dim = 32;

@@ -55,8 +55,8 @@ policy::SubmitResult EngineCore::submit(EngineRequest request, Time now) {
   r.prompt_tokens = Tokens(static_cast<std::int64_t>(request.prompt.size()));
   r.max_tokens = Tokens(request.max_tokens);
   if (request.share_prefix && settings().prefix_cache)
-    r.block_hashes =
-        prompt_block_hashes(request.prompt, settings().block_tokens.value(), options_.hash_salt);
+    r.block_hashes = prompt_block_hashes(request.prompt, settings().block_tokens.value(),
+                                         options_.hash_salt, options_.hash);
   r.model = request.model, r.session = request.session, r.tenant = request.tenant;
   r.priority = request.priority;
   const policy::SubmitResult result = instance_.submit(r, now);
@@ -181,8 +181,8 @@ BlockHash EngineCore::hash_block(RequestId id, std::uint32_t, std::int64_t index
   const auto block = static_cast<std::size_t>(settings().block_tokens.value());
   const std::size_t from = static_cast<std::size_t>(index) * block;
   ORRERY_CHECK(from + block <= live.ids.size());
-  return hash_block_ids(index == 0 ? BlockHash{options_.hash_salt} : parent,
-                        std::span(live.ids).subspan(from, block));
+  return options_.hash(index == 0 ? BlockHash{options_.hash_salt} : parent,
+                       std::span(live.ids).subspan(from, block));
 }
 
 bool EngineCore::hit_is_own_prefix(const Live& live, std::span<const BlockId> table,

@@ -8,7 +8,7 @@
 // advance() does one thing a call, either starts a step or completes the one that is out, so that
 // events can leave before the next step starts and each has its own time.
 //
-// Laws (tests/engine, tests/parity): every accepted request gets exactly one finish event, last;
+// Laws (tests/engine): every accepted request gets exactly one finish event, last;
 // its tokens are the same whoever shared the batch; the journal verifies.
 #pragma once
 #include <cstdint>
@@ -50,6 +50,7 @@ struct EngineEvent {
 struct EngineOptions {
   std::vector<TokenId> end_ids;
   std::uint64_t hash_salt = kDefaultHashSalt;
+  BlockHashFunction hash = hash_block_ids;
   // Compares token ids on each prefix hit. Hashes are 64 bits and not cryptographic: a request
   // whose hit is not its own prefix ends with kError instead of reading another's cache.
   bool verify_prefix_hits = true;

@@ -1,5 +1,7 @@
 #include "runtime/engine/settings.h"
 
+#include <algorithm>
+
 namespace orrery::engine {
 
 policy::InstanceSettings default_embedded_settings() {
@@ -11,6 +13,12 @@ policy::InstanceSettings default_embedded_settings() {
   s.max_batched_tokens = Tokens(256);
   s.max_running = 16;
   s.max_context = Tokens(1024);
+  return s;
+}
+
+policy::InstanceSettings default_settings(const ModelShape& shape) {
+  policy::InstanceSettings s = default_embedded_settings();
+  s.max_context = std::min(s.max_context, Tokens(shape.max_context));
   return s;
 }
 

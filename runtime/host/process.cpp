@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "runtime/base/check.h"
@@ -49,6 +50,12 @@ bool holds_scenarios(const fs::path& folder) {
 Time monotonic_now() {
   const auto since = std::chrono::steady_clock::now().time_since_epoch();
   return Time(std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
+}
+
+Duration thread_cpu_time() {
+  timespec t{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return seconds(t.tv_sec) + Duration(t.tv_nsec);
 }
 
 double wall_clock_seconds() {

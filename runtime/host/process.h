@@ -8,6 +8,7 @@
 namespace orrery::host {
 
 Time monotonic_now();           // since an arbitrary start; never jumps
+Duration thread_cpu_time();     // processor time of the calling thread so far
 double wall_clock_seconds();    // seconds since 1970, UTC
 std::int64_t peak_rss_bytes();  // of this process so far
 // True once SIGINT or SIGTERM came (install_stop_signals first). Long work polls this.
