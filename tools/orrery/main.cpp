@@ -88,24 +88,25 @@ int unknown_command(const std::vector<std::string>& words, std::size_t at) {
                   kBadInput);
 }
 
-// CLI11's message in one line, with the nearest option where one was mistyped.
-int bad_options(const CLI::App& app, const CLI::ParseError& error,
-                std::vector<std::string> extras) {
-  std::string text = error.what();
+// An argument that the command does not take, with the nearest option where one was mistyped.
+std::string unexpected_argument(const CLI::App& app) {
+  const std::vector<std::string> extras = app.remaining();
+  if (extras.empty()) return "found an argument too many, expected none";
+  const std::string word = extras.front().substr(0, extras.front().find('='));
+  std::string text = "found \"" + extras.front() + "\", expected ";
+  if (!is_option(word)) return text + "no further argument";
+  std::vector<std::string> known;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  return text + "an option of this command" + suggestion(word, known);
+}
+
+int bad_options(const CLI::App& app, std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
-  if (error.get_name() == "ExtrasError" && !extras.empty()) {
-    // The first is the last that was typed: CLI11 keeps them in the order of the line.
-    const std::string word = extras.front().substr(0, extras.front().find('='));
-    std::vector<std::string> known;
-    for (const CLI::Option* option : app.get_options())
-      for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
-    text = "found \"" + extras.front() + "\", expected " +
-           (is_option(word) ? "an option of this command" + suggestion(word, known)
-                            : std::string("no further argument"));
-  }
-  return complain(app.get_name().substr(std::string("orrery ").size()) + ": " + text + "; see " +
-                      app.get_name() + " --help",
-                  kBadInput);
+  const std::string name = app.get_name();
+  return complain(
+      name.substr(std::string("orrery ").size()) + ": " + text + "; see " + name + " --help",
+      kBadInput);
 }
 
 void add_common_options(CLI::App& app, Globals& globals) {
@@ -133,8 +134,10 @@ int run_command(const Command& command, std::vector<std::string> args, Globals& 
     while (help.ends_with("\n\n")) help.pop_back();
     std::fputs((help + examples_help(command)).c_str(), stdout);
     return kDone;
+  } catch (const CLI::ExtrasError&) {
+    return bad_options(app, unexpected_argument(app));
   } catch (const CLI::ParseError& error) {
-    return bad_options(app, error, app.remaining());
+    return bad_options(app, error.what());
   }
   return body();
 }
@@ -158,12 +161,22 @@ int dispatch(int argc, char** argv) {
     return kDone;
   }
   if (at == words.size()) {
-    for (const std::string& word : words) {
-      if (word != "--help" && word != "-h")
-        return complain("found \"" + word + "\", expected a command; see orrery --help", kBadInput);
-    }
+    if (!words.empty() && std::find(words.begin(), words.end(), "--help") == words.end() &&
+        words[0] != "-h")
+      return complain("found \"" + words[0] + "\", expected a command" +
+                          suggestion(words[0], {"--help", "--version"}) + "; see orrery --help",
+                      kBadInput);
     std::fputs(general_help().c_str(), stdout);
     return kDone;
+  }
+  for (auto word = words.begin(); word != before; ++word) {
+    const std::string name = word->substr(0, word->find('='));
+    const std::vector<std::string> known = {"--json", "--progress", "--seed", "--help",
+                                            "--version"};
+    if (is_option(*word) && std::find(known.begin(), known.end(), name) == known.end())
+      return complain("found \"" + *word + "\", expected a command or a common option" +
+                          suggestion(name, known) + "; see orrery --help",
+                      kBadInput);
   }
   const Command* command = command_at(words, at);
   if (command == nullptr) return unknown_command(words, at);
