@@ -140,29 +140,36 @@ std::vector<CalibrationPoint> calibration_grid(const ExecutorInfo& info, std::in
 }
 
 CalibrationRun measure(Executor& executor, std::vector<CalibrationPoint> grid, Duration budget,
-                       const std::function<bool(int rounds)>& after_round) {
+                       const std::function<bool(std::int64_t steps)>& go_on) {
+  constexpr int kLeastRounds = 2;
   CalibrationRun run;
   run.points = std::move(grid);
-  std::uint64_t id = 0;
-  for (const CalibrationPoint& p : run.points) run_step(executor, p.parts, ++id);  // warm up
-  const Time start = host::monotonic_now();
-  double processor = 0;
-  constexpr int kLeastRounds = 3;
-  for (bool more = true; more; ++run.rounds) {
+  std::int64_t steps = 0;
+  Time start;
+  Duration processor;
+  for (int round = -1;; ++round) {  // round -1 warms up and does not count
     for (CalibrationPoint& p : run.points) {
       const Duration before = host::thread_cpu_time();
-      run_step(executor, p.parts, ++id);
-      p.seconds.push_back(to_seconds(host::thread_cpu_time() - before));
-      processor += p.seconds.back();
+      run_step(executor, p.parts, static_cast<std::uint64_t>(++steps));
+      const Duration took = host::thread_cpu_time() - before;
+      if (round >= 0) p.seconds.push_back(to_seconds(took)), processor += took;
+      if (go_on(steps)) continue;
+      for (CalibrationPoint& each : run.points)
+        each.seconds.resize(static_cast<std::size_t>(run.rounds));
+      return run;
     }
-    const Duration used = host::monotonic_now() - start;
-    more = after_round(run.rounds + 1);
+    const Time now = host::monotonic_now();
+    if (round < 0) {
+      start = now;
+      continue;
+    }
+    run.rounds = round + 1;
+    const Duration used = now - start;
+    run.busy = to_seconds(used) / to_seconds(processor);
     // Another round only when there is time for one like those before.
-    const Duration next(used.value() / (run.rounds + 1));
-    if (run.rounds + 1 >= kLeastRounds && used + next > budget) more = false;
+    if (run.rounds >= kLeastRounds && used + Duration(used.value() / run.rounds) > budget)
+      return run;
   }
-  run.busy = to_seconds(host::monotonic_now() - start) / processor;
-  return run;
 }
 
 std::vector<double> non_negative_least_squares(std::span<const std::vector<double>> rows,

@@ -39,10 +39,10 @@ struct CalibrationRun {
   int rounds = 0;
   double busy = 1;  // wall time over processor time; well above 1: others had the processor
 };
-// Rounds until `budget` is used up, at least three. `progress(done, of)` after each round's point;
-// it returns false to stop early (what is complete is kept).
+// Whole rounds until `budget` is used up, at least two. `go_on(steps)` is asked after every step;
+// false stops at once, and only whole rounds are kept (maybe none).
 CalibrationRun measure(Executor& executor, std::vector<CalibrationPoint> grid, Duration budget,
-                       const std::function<bool(int rounds)>& after_round);
+                       const std::function<bool(std::int64_t steps)>& go_on);
 
 // Coefficients (only the five of MeasuredProfile are set) >= 0 that make relative errors small:
 // iteratively reweighted least squares, so that single disturbed points count little.

@@ -100,19 +100,23 @@ TEST(Calibration, the_grid_keeps_within_what_the_executor_allows) {
 TEST(Calibration, measuring_a_real_executor_gives_every_point_a_time) {
   const policy::InstanceSettings settings = live_settings(64, 64);
   const std::unique_ptr<Executor> executor = live_executor(settings);
-  int rounds = 0;
+  std::int64_t steps = 0;
+  const auto grid = calibration_grid(executor->info(), 8, true);
   const CalibrationRun run =
-      measure(*executor, calibration_grid(executor->info(), 8, true), milliseconds(50), [&](int n) {
-        rounds = n;
-        return true;
-      });
-  EXPECT_GE(run.rounds, 3);
-  EXPECT_EQ(run.rounds, rounds);
+      measure(*executor, grid, milliseconds(50), [&](std::int64_t n) { return steps = n, true; });
+  EXPECT_GE(run.rounds, 2);
+  EXPECT_EQ(static_cast<std::size_t>(steps),
+            (1 + static_cast<std::size_t>(run.rounds)) * grid.size());
   for (const CalibrationPoint& p : run.points) {
     EXPECT_EQ(p.seconds.size(), static_cast<std::size_t>(run.rounds));
     EXPECT_GT(p.lower_quartile(), 0.0);
   }
   EXPECT_GT(fit(run.points).fixed_ps, 0);
+  const auto two_rounds = static_cast<std::int64_t>(2 * grid.size());
+  const CalibrationRun stopped =
+      measure(*executor, grid, seconds(60), [&](std::int64_t n) { return n < two_rounds + 3; });
+  EXPECT_EQ(stopped.rounds, 1);  // the first only warms up
+  for (const CalibrationPoint& p : stopped.points) EXPECT_EQ(p.seconds.size(), 1U);
 }
 
 }  // namespace orrery::engine::test

@@ -4,6 +4,7 @@
 namespace orrery::cli {
 
 // One a file of this folder.
+std::function<int()> setup_calibrate(CLI::App& app, Globals& globals);
 std::function<int()> setup_catalog(CLI::App& app, Globals& globals);
 
 const std::vector<Command>& commands() {
@@ -13,6 +14,11 @@ const std::vector<Command>& commands() {
        "what is known of GPUs, instances, models and engine profiles, with sources and dates",
        {"orrery catalog instances g6", "orrery catalog models llama-3.1-8b"},
        setup_catalog},
+      {"Plan",
+       "calibrate",
+       "measure this machine's step times and fit the profile of cpu-local",
+       {"orrery calibrate --local", "orrery calibrate --local --quick -o cpu.json"},
+       setup_calibrate},
   };
   return list;
 }
