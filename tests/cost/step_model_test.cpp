@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/base/errors.h"
+#include "runtime/base/hash.h"
 #include "runtime/base/rng.h"
 #include "tests/cost/shipped.h"
 
@@ -62,9 +63,14 @@ std::int64_t step_ps(const StepModel& m, const StepShape& s) {
 StepShape random_shape(RandomStream& r) {
   StepShape s;
   const auto below = [&](std::uint64_t n) { return static_cast<std::int64_t>(r.next_below(n)); };
-  const std::int64_t decodes = below(300), chunks = below(4);
+  const std::int64_t decodes = below(300);
+  const std::int64_t chunks = below(4);
   if (decodes > 0) s = decode(decodes, 1 + below(9000));
-  for (std::int64_t i = 0; i < chunks; ++i) s = together(s, prefill(below(5000), 1 + below(2048)));
+  for (std::int64_t i = 0; i < chunks; ++i) {
+    const std::int64_t first = below(5000);
+    const std::int64_t count = 1 + below(2048);
+    s = together(s, prefill(first, count));
+  }
   if (s.tokens == 0) s = decode(1, 1);
   return s;
 }
@@ -144,8 +150,9 @@ TEST(StepModel, repetitions_equal_steps_evaluated_one_by_one) {
   for (const char* name : kModels) {
     const auto m = model(name, "H100-SXM");
     for (int i = 0; i < 100; ++i) {
-      const StepShape s = decode(1 + static_cast<std::int64_t>(r.next_below(200)),
-                                 1 + static_cast<std::int64_t>(r.next_below(3000)));
+      const auto sequences = 1 + static_cast<std::int64_t>(r.next_below(200));
+      const auto context = 1 + static_cast<std::int64_t>(r.next_below(3000));
+      const StepShape s = decode(sequences, context);
       const StepTime t = m->time(s);
       ASSERT_GE(t.repetitions, 1) << name;
       const std::int64_t n = std::min<std::int64_t>(t.repetitions, 5000);
@@ -307,6 +314,47 @@ TEST(StepModel, tp_without_nvlink_goes_over_pcie_and_costs_more) {
             step_ps(*make_roofline_model(m, wired, {2}, p), s));
   unwired.pcie_bytes_per_s.reset();
   EXPECT_THROW(make_roofline_model(m, unwired, {2}, p), InputError);
+}
+
+// Pinned: another compiler or machine must give the same picoseconds. Change it only together with
+// the arithmetic.
+TEST(StepModel, the_same_bits_come_from_every_compiler) {
+  EngineProfile p = perfect();
+  p.compute_efficiency = 0.7;
+  p.memory_efficiency = 0.83;
+  p.attention_compute_efficiency = 0.55;
+  p.host_overhead_us = 210.5;
+  p.per_sequence_us = 33.3;
+  p.layer_latency_us = 27.7;
+  p.all_reduce = {{2, 4.5, 0.6}};
+  GpuSpec gpu;
+  gpu.id = "pinned";
+  gpu.memory_bandwidth_bytes_per_s = 3.35e12;
+  gpu.dense_flops = {{"bf16", 989e12}, {"fp8", 1978e12}};
+  gpu.nvlink_bytes_per_s = 450e9;
+  ModelSpec m;
+  m.layers = m.moe_layers = 48;
+  m.hidden = 2048;
+  m.heads = 32;
+  m.kv_heads = 4;
+  m.head_dim = 128;
+  m.vocabulary = 151936;
+  m.experts = 128;
+  m.experts_per_token = 8;
+  m.expert_intermediate = 768;
+  m.weight_type = "fp8";
+  m.window_layers = 24;
+  m.window_tokens = 512;
+  const auto model = make_roofline_model(m, gpu, {2}, p);
+  RandomStream r = RandomStream(1).fork("pinned");
+  std::uint64_t hash = 0;
+  for (int i = 0; i < 10000; ++i) {
+    const StepTime t = model->time(random_shape(r));
+    for (const std::int64_t x : {t.fixed_ps, t.per_context_ps, t.repetitions}) {
+      hash = hash_combine(hash, static_cast<std::uint64_t>(x));
+    }
+  }
+  EXPECT_EQ(hash, 3204934410163390848u);
 }
 
 TEST(StepModel, a_step_says_where_its_time_comes_from) {
