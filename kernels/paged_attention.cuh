@@ -35,10 +35,9 @@ struct HeadLayout {
   __device__ static int element(int lane, int i) {
     return kPacks ? lane % kLanes * kPerLane + i : i * 32 + lane;
   }
-  // This lane's part of the head at `head`; zeros when not live.
-  __device__ __forceinline__ static Part load(const T* head, int lane, int dim, bool live) {
+  // This lane's part of the head at `head`.
+  __device__ __forceinline__ static Part load(const T* head, int lane, int dim) {
     Part part{};
-    if (!live) return part;
     if constexpr (kPacks) {
       const Pack<T> pack = load_pack(head + lane % kLanes * kPerLane);
       SIMT_UNROLL
@@ -151,7 +150,8 @@ __global__ void __launch_bounds__(kAttentionThreads)
   Softmax<kHeads, kPerLane> soft;
   SIMT_UNROLL
   for (int h = 0; h < kHeads; ++h) {
-    const Part mine = Layout::load(q + (first_head + h) * dim, lane, dim, h < heads);
+    // A head beyond the group's end computes the last one again and is not written.
+    const Part mine = Layout::load(q + (first_head + (h < heads ? h : heads - 1)) * dim, lane, dim);
     soft.top[h] = -INFINITY;
     soft.sum[h] = 0.0f;
     SIMT_UNROLL
@@ -169,12 +169,18 @@ __global__ void __launch_bounds__(kAttentionThreads)
     for (int u = 0; u < kUnroll; ++u) {
       const int t = base + u * kTokens + lane / Layout::kLanes;
       live[u] = t < end;
-      const std::int64_t block = live[u] ? blocks[(t >> s.block_shift) - first_block] : 0;
-      const int slot = t & ((1 << s.block_shift) - 1);
-      const std::int64_t at = (((block * s.kv_heads + kv_head) << s.block_shift) + slot) * dim;
-      k[u] = Layout::load(k_cache + at, lane, dim, live[u]);
-      v[u] = Layout::load(v_cache + at, lane, dim, live[u]);
+      // Past the end the last token is read again, so that no branch keeps the loads apart.
+      const int at = live[u] ? t : end - 1;
+      const std::int64_t block = blocks[(at >> s.block_shift) - first_block];
+      const int slot = at & ((1 << s.block_shift) - 1);
+      const std::int64_t head = (((block * s.kv_heads + kv_head) << s.block_shift) + slot) *
+                                static_cast<std::int64_t>(dim);
+      k[u] = Layout::load(k_cache + head, lane, dim);
+      v[u] = Layout::load(v_cache + head, lane, dim);
     }
+    SIMT_UNROLL
+    for (int u = 0; u < kUnroll; ++u)
+      if (!live[u]) v[u] = Part{};  // its weight is 0, but 0 times infinity is not
     float score[kUnroll][kHeads];
     SIMT_UNROLL
     for (int u = 0; u < kUnroll; ++u) {

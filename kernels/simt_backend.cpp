@@ -28,7 +28,8 @@ const DecodeOps& simt_ops() {
       [](void* to, const void* from, std::size_t bytes) -> const char* {
         std::memcpy(to, from, bytes);
         return nullptr;
-      }};
+      },
+      [] { return 0.0; }};
   return ops;
 }
 

@@ -108,16 +108,16 @@ void expect_reference(const AttentionData& d, const Bytes& bytes, const std::str
 // passes, block borders and part borders.
 std::vector<AttentionCase> cases() {
   return {
-      {Element::kBfloat16, 4, {2, 16, 128, 0}, {0, 1, 15, 16, 17, 511, 512, 513}, 0},
-      {Element::kFloat32, 8, {1, 32, 64, 0}, {1025, 31, 0, 33}, 700},
+      {Element::kBfloat16, 4, {1, 16, 128, 0}, {0, 1, 15, 16, 17, 512, 513}, 0},
+      {Element::kFloat32, 8, {1, 32, 64, 0}, {1025, 31, 0, 33}, 600},
       {Element::kFloat16, 8, {1, 16, 128, 0}, {1024, 2, 100}, 0},
-      {Element::kFloat16, 1, {3, 16, 64, 0}, {63, 1, 520}, 5000},
-      {Element::kFloat32, 4, {1, 16, 128, 0}, {130, 5, 0}, 0},
-      {Element::kBfloat16, 12, {1, 8, 64, 0}, {600, 9}, 0},
+      {Element::kFloat16, 1, {3, 16, 64, 0}, {63, 1, 120}, 1500},
+      {Element::kFloat32, 4, {1, 16, 128, 0}, {70, 5, 0}, 0},
+      {Element::kBfloat16, 12, {1, 8, 64, 0}, {540, 9}, 0},
       {Element::kFloat32, 2, {2, 8, 8, 0}, {70, 0, 7, 8}, 0},
       {Element::kBfloat16, 6, {1, 16, 33, 0}, {515, 3}, 0},
       {Element::kFloat32, 3, {1, 1, 256, 0}, {19, 1}, 0},
-      {Element::kFloat16, 1, {2, 1024, 1, 0}, {514, 40}, 0},
+      {Element::kFloat16, 1, {2, 1024, 1, 0}, {511, 40}, 0},
   };
 }
 std::string label(std::size_t i) { return "case " + std::to_string(i); }
@@ -136,7 +136,7 @@ TEST_P(PagedAttention, equals_the_reference) {
 
 TEST_P(PagedAttention, random_shapes_equal_the_reference) {
   RandomStream random(77);
-  for (std::size_t i = 0; i < 12; ++i) {
+  for (std::size_t i = 0; i < 8; ++i) {
     AttentionCase c;
     c.element = kElements[random.next_below(3)];
     c.group = static_cast<int>(1 + random.next_below(9));
@@ -152,13 +152,13 @@ TEST_P(PagedAttention, random_shapes_equal_the_reference) {
 
 TEST_P(PagedAttention, a_sequence_has_the_same_bits_alone_and_in_any_batch) {
   const auto all = cases();
-  for (std::size_t i = 0; i < all.size(); i += 2) {
+  for (const std::size_t i : {0u, 6u, 7u}) {
     const AttentionData d(all[i], RandomStream(60 + i));
     const Bytes together = attend(ops(), options(), d);
     const std::size_t row = d.row_elements() * element_bytes(d.c.element);
     for (std::size_t s = 0; s < d.c.context.size(); ++s) {
       // Alone, with a grid made for its own context or for a longer one.
-      for (const int bound : {d.c.context[s], d.c.context[s] + 1300})
+      for (const int bound : {d.c.context[s], d.c.context[s] + 600})
         EXPECT_TRUE(std::ranges::equal(attend(ops(), options(), d, s, 1, bound),
                                        std::span(together).subspan(s * row, row)))
             << label(i) << ", sequence " << s << ", max_context " << bound;
@@ -167,7 +167,7 @@ TEST_P(PagedAttention, a_sequence_has_the_same_bits_alone_and_in_any_batch) {
 }
 
 TEST_P(PagedAttention, where_the_blocks_lie_changes_no_bits) {
-  const AttentionData d(cases()[0], RandomStream(80));
+  const AttentionData d(cases()[7], RandomStream(80));
   AttentionData moved = d;
   const auto blocks = static_cast<std::int32_t>(d.c.context.size()) * d.c.kv.max_blocks;
   const std::size_t size = reference::cache_index(d.c.kv, 1, 0, 0);
@@ -183,7 +183,7 @@ TEST_P(PagedAttention, where_the_blocks_lie_changes_no_bits) {
 
 TEST_P(PagedAttention, a_wrong_block_table_changes_that_sequence_and_no_other) {
   AttentionCase c = cases()[0];
-  c.context = {40, 700, 33};
+  c.context = {40, 560, 33};
   AttentionData d(c, RandomStream(81));
   const Bytes right = attend(ops(), options(), d);
   const auto blocks = static_cast<std::size_t>(d.c.kv.max_blocks);
@@ -223,7 +223,7 @@ TEST_P(PagedAttention, huge_scores_do_not_overflow) {
 ORRERY_ON_EACH_SIDE(PagedAttention);
 
 TEST(PagedAttentionOrder, the_order_in_which_threads_run_changes_no_bits) {
-  for (const std::size_t i : {0u, 7u}) {
+  for (const std::size_t i : {3u, 7u}) {
     const AttentionData d(cases()[i], RandomStream(90 + i));
     const Bytes in_order = attend(simt_ops(), {nullptr, 0}, d);
     for (const unsigned seed : {1u, 2u})
