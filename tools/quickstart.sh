@@ -83,7 +83,10 @@ PY
 bold "1. what it is built from"
 tools/install_deps.sh
 bold "2. the binary"
-tools/build.sh "$build" -Dcuda=disabled -Dbenchmarks=disabled -- tools/orrery/orrery
+options=()
+[[ -f "$build/build.ninja" ]] || options=(-Dcuda=disabled -Dbenchmarks=disabled)
+tools/build.sh "$build" "${options[@]}" -- tools/orrery/orrery
+binary=$(realpath "$build/tools/orrery/orrery")
 
 # A fleet of yours that runs already stays untouched: this one gets a state folder of its own.
 if orrery status --json 2>/dev/null | grep -q '"runs": true'; then
@@ -126,7 +129,7 @@ bold "predicted against measured"
 sed -n '/^predicted by/,$p' "$results/replay"
 bold "Try next"
 cat <<TEXT
-  orrery() { $PWD/$build/tools/orrery/orrery "\$@"; }
+  alias orrery=$binary
   orrery plan scenarios/requests/chat-8b.json -o cloud-plan.json     # the same for cloud GPUs
   orrery whatif scenarios/whatif/llama8b-l4-vs-h100.json --json      # every figure, as one document
   orrery serve --workers 2                                          # an OpenAI-compatible server
