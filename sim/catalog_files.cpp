@@ -109,10 +109,11 @@ const cost::ModelSpec& Catalog::model(const std::string& name) const {
   for (const cost::ModelSpec& m : models) {
     if (lower(m.id) == lower(name) || lower(m.hf_id) == lower(name)) return m;
   }
-  // A variant of a known shape by its hub name, as "…/Llama-3.1-8B-Instruct".
+  // A variant of a known shape by its hub name, as "…/Llama-3.1-8B-Instruct". Not "-FP8": that
+  // changes the weights, which the caller has to ask for.
   std::string bare = lower(without_owner(name));
-  for (const char* suffix : {"-instruct", "-hf", "-chat", "-it"}) {
-    if (bare.ends_with(suffix)) bare.resize(bare.size() - std::string(suffix).size());
+  for (const std::string suffix : {"-2507", "-instruct", "-thinking", "-hf", "-chat", "-it"}) {
+    if (bare.ends_with(suffix)) bare.resize(bare.size() - suffix.size());
   }
   for (const cost::ModelSpec& m : models) {
     if (lower(m.id) == bare) return m;

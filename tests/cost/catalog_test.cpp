@@ -101,7 +101,10 @@ TEST(Catalog, names_are_found_in_any_case_and_by_hub_name) {
   EXPECT_EQ(shipped().model("Llama-3.1-8B").id, "llama-3.1-8b");
   EXPECT_EQ(shipped().model("meta-llama/Llama-3.1-8B").id, "llama-3.1-8b");
   EXPECT_EQ(shipped().model("meta-llama/Llama-3.1-8B-Instruct").id, "llama-3.1-8b");
+  EXPECT_EQ(shipped().model("Qwen/Qwen3-30B-A3B-Thinking-2507").id, "qwen3-30b-a3b");
   EXPECT_EQ(shipped().gpu("h100-sxm").id, "H100-SXM");
+  // Other weights are another model until they are asked for.
+  EXPECT_THROW(shipped().model("Qwen/Qwen3-30B-A3B-Instruct-2507-FP8"), InputError);
 }
 
 TEST(Catalog, an_unknown_name_suggests_the_nearest) {
