@@ -158,7 +158,7 @@ bool Instance::Impl::cancel(RequestId id, Time now) {
   } else {
     running.erase(std::find(running.begin(), running.end(), slot));
     promised -= s.promised, s.promised = 0;
-    if (s.in_step) {
+    if (step_out && s.in_step) {
       s.state = SequenceState::kFenced;
     } else {
       release_blocks(s);

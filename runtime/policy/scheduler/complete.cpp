@@ -14,7 +14,11 @@ void Instance::Impl::complete(std::int64_t n, std::span<const StepFinish> finish
   std::size_t next = 0;
   for (std::size_t i = 0; i < items.size(); ++i) {
     const bool given = next < finishes.size() && finishes[next].item == i;
-    complete_item(items[i], given ? &finishes[next] : nullptr, hasher);
+    if (steady && !given) {
+      complete_decode(items[i].slot, hasher);
+    } else {
+      complete_item(items[i], given ? &finishes[next] : nullptr, hasher);
+    }
     next += given;
   }
   ORRERY_CHECK(next == finishes.size(), "finishes are sorted by item and name items of the step");
@@ -66,6 +70,15 @@ void Instance::Impl::repeat(std::int64_t repetitions, BlockHasher* hasher) {
   }
 }
 
+// complete_item() for the common case: one token of a request past its prompt, not cancelled.
+inline void Instance::Impl::complete_decode(std::uint32_t slot, BlockHasher* hasher) {
+  Sequence& s = sequences[slot];
+  ++s.computed;
+  ++s.known;
+  if (s.computed == s.room) publish_up_to(s, slot, s.computed, hasher);
+  if (s.known == s.limit) finish(slot, FinishReason::kLength);
+}
+
 void Instance::Impl::complete_item(const StepItem& item, const StepFinish* given,
                                    BlockHasher* hasher) {
   Sequence& s = sequences[item.slot];
@@ -74,7 +87,6 @@ void Instance::Impl::complete_item(const StepItem& item, const StepFinish* given
     free_slot(item.slot);
     return;
   }
-  s.in_step = false;
   if (given != nullptr) {
     const bool stop = given->reason == FinishReason::kStop && item.samples;
     ORRERY_CHECK(stop || given->reason == FinishReason::kError, "not a finish of this item");

@@ -18,19 +18,15 @@ Step Instance::Impl::next_step() {
 // The same requests, one token further each. Only the blocks that they cross into are new.
 bool Instance::Impl::compose_repeat() {
   crossing.clear();
-  for (const StepItem& item : items) {
+  shape.decode_context = 0;
+  for (StepItem& item : items) {
     const Sequence& s = sequences[item.slot];
+    item.first = s.computed;
+    shape.decode_context += s.computed + 1;
     if (s.computed == s.room) crossing.push_back(item.slot);
   }
   if (static_cast<std::int64_t>(crossing.size()) > pool.free_count()) return false;
   const bool new_run = recorder.decide(true);
-  shape.decode_context = 0;
-  for (StepItem& item : items) {
-    Sequence& s = sequences[item.slot];
-    s.in_step = true;
-    item.first = s.computed;
-    shape.decode_context += s.computed + 1;
-  }
   for (const std::uint32_t slot : crossing) take_blocks(sequences[slot], sequences[slot].room + 1);
   if (new_run) recorder.composed(items);
   horizon = memory_horizon(shortest);
@@ -39,6 +35,7 @@ bool Instance::Impl::compose_repeat() {
 
 void Instance::Impl::compose_anew() {
   recorder.decide(false);
+  for (const StepItem& item : items) sequences[item.slot].in_step = false;
   items.clear();
   budget = settings.max_batched_tokens.value();
   // Again only when a request preempted itself before anyone was scheduled; each pass preempts one.

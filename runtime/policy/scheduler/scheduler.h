@@ -54,6 +54,7 @@ struct Instance::Impl {
   // ---- complete.cpp
   void complete(std::int64_t n, std::span<const StepFinish> finishes, BlockHasher* hasher);
   void repeat(std::int64_t repetitions, BlockHasher* hasher);
+  void complete_decode(std::uint32_t slot, BlockHasher* hasher);
   void complete_item(const StepItem& item, const StepFinish* given, BlockHasher* hasher);
   void publish_up_to(Sequence& s, std::uint32_t slot, std::int64_t tokens, BlockHasher* hasher);
   void finish(std::uint32_t slot, FinishReason reason);
