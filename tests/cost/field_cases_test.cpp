@@ -122,21 +122,30 @@ TEST(FieldCases, p75_an_fp8_cache_needs_the_gpu_and_the_checkpoint) {
   EXPECT_EQ(kv_bytes_per_token_per_gpu(fp8, 1, "auto"), 131072);
 }
 
-// P75: fixed state stays in 16 or 32 bits, so halving the cache less than doubles what fits.
-TEST(FieldCases, p75_an_fp8_cache_does_not_double_the_room_of_a_hybrid_model) {
+// P75: the state of linear-attention layers stays as it is, so halving the cache less than doubles
+// the sequences that fit; the gain grows with their length.
+TEST(FieldCases, p75_an_fp8_cache_gains_less_than_twofold_and_more_in_long_sequences) {
   const ModelSpec& m = shipped().model("qwen3.5-27b");
-  const GpuSpec& gpu = shipped().gpu("H100-SXM");
-  const EngineProfile& profile = shipped().default_profile_for("H100-SXM");
-  const auto room = [&](const char* kv) {
-    const MemoryPlan p = plan_memory(m, gpu, 1, profile, Tokens(16), Tokens(4096), kv, 32);
-    EXPECT_TRUE(p.fits);
-    EXPECT_GT(p.state_bytes, 0);
-    // Tokens of cache and state together that the same bytes hold.
-    return (p.kv_bytes + p.state_bytes) / (p.kv_bytes_per_token + p.state_bytes / 32 / 8192);
+  const auto bytes_of_sequence = [&](double tokens, const char* kv) {
+    return m.linear_state_bytes_per_sequence + tokens * kv_bytes_per_token_per_gpu(m, 1, kv);
   };
-  const double gain = room("fp8") / room("auto");
-  EXPECT_GT(gain, 1.0);
-  EXPECT_LT(gain, 2.0);
+  double before = 1;
+  for (const double tokens : {8192.0, 131072.0, 1048576.0}) {
+    const double gain = bytes_of_sequence(tokens, "auto") / bytes_of_sequence(tokens, "fp8");
+    EXPECT_GT(gain, before) << tokens;
+    EXPECT_LT(gain, 2) << tokens;
+    before = gain;
+  }
+  // The plan keeps the state of every running sequence aside before it counts blocks.
+  const auto room = [&](const char* kv) {
+    const MemoryPlan p =
+        plan_memory(m, shipped().gpu("H100-SXM"), 1, shipped().default_profile_for("H100-SXM"),
+                    Tokens(16), Tokens(4096), kv, 32);
+    EXPECT_TRUE(p.fits);
+    EXPECT_EQ(p.state_bytes, 32 * m.linear_state_bytes_per_sequence);
+    return p.kv_blocks.value();
+  };
+  EXPECT_NEAR(static_cast<double>(room("fp8")), 2.0 * static_cast<double>(room("auto")), 1);
 }
 
 // P75: attention multiplies in 16 bits whatever the cache is stored in.
