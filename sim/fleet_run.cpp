@@ -211,6 +211,7 @@ void FleetRun::arrive(Time now) {
   if (model < capacity_.size()) {
     const Tokens block = capacity_[model].front().block_tokens;
     request.block_hashes = prefix_.prompt_chain(live.row, block);
+    if (live.row.session != 0) live.turn = prefix_.latest_turn(live.row);
     const Row* next = live.row.hash_ids.empty() ? nullptr : workload_.next_turn(live.row);
     if (next != nullptr) live.next_chain = prefix_.chain_of_hash_ids(*next, block);
   }

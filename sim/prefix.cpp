@@ -68,12 +68,15 @@ std::vector<BlockHash> PrefixHashes::prompt_chain(const Row& row, Tokens block_t
   return chain;
 }
 
-BlockHash PrefixHashes::answer_block(const Row& row, std::int64_t index, BlockHash parent) const {
-  const auto spans = sessions_.find(row.session);
-  if (spans == sessions_.end()) return BlockHash{0};
-  if (index > 0 && parent.value == 0) return BlockHash{0};
-  return chain_hash(index == 0 ? BlockHash{salt_} : parent,
-                    content(row, spans->second.spans.back().turn, index));
+std::uint64_t PrefixHashes::latest_turn(const Row& row) const {
+  const auto session = sessions_.find(row.session);
+  return session == sessions_.end() ? 0 : session->second.spans.back().turn;
+}
+
+BlockHash PrefixHashes::answer_block(const Row& row, std::uint64_t turn, std::int64_t index,
+                                     BlockHash parent) const {
+  if (turn == 0 || (index > 0 && parent.value == 0)) return BlockHash{0};
+  return chain_hash(index == 0 ? BlockHash{salt_} : parent, content(row, turn, index));
 }
 
 }  // namespace orrery::sim

@@ -26,8 +26,13 @@ class PrefixHashes {
   std::vector<BlockHash> prompt_chain(const Row& row, Tokens block_tokens);
   // The chain of a later turn, without noting that it was sent (rows with hash_ids only).
   std::vector<BlockHash> chain_of_hash_ids(const Row& row, Tokens block_tokens) const;
-  // Block `index` that the answer to `row` fills, in a session without hash_ids.
-  BlockHash answer_block(const Row& row, std::int64_t index, BlockHash parent) const;
+  // The turn that wrote the latest blocks of the row's session; 0: none. Noted when the row is
+  // sent: a later turn may come before this one's answer is complete.
+  std::uint64_t latest_turn(const Row& row) const;
+  // Block `index` that the answer to `row` fills, in a session without hash_ids. `turn`: what
+  // latest_turn() was when the row was sent.
+  BlockHash answer_block(const Row& row, std::uint64_t turn, std::int64_t index,
+                         BlockHash parent) const;
 
  private:
   // From `first_block` on, blocks were written by turn `turn`.

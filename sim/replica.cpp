@@ -41,8 +41,7 @@ BlockHash Replica::Hasher::hash_block(RequestId id, std::uint32_t, std::int64_t 
                                       BlockHash parent) {
   const Live& live = context_->live->of(id);
   if (live.row.hash_ids.empty()) {
-    if (live.row.session == 0) return BlockHash{0};
-    return context_->prefix->answer_block(live.row, index, parent);
+    return context_->prefix->answer_block(live.row, live.turn, index, parent);
   }
   // What the next turn's prompt says of this place, if it really goes on from here.
   const std::vector<BlockHash>& chain = live.next_chain;

@@ -28,6 +28,7 @@ struct Live {
   std::int64_t cached = 0;      // prompt tokens found in the cache when first scheduled
   std::int64_t preemptions = 0;
   Time scheduled = Time::never();
+  std::uint64_t turn = 0;             // PrefixHashes::latest_turn() when it was sent
   std::vector<BlockHash> next_chain;  // of the session's next turn, where it is known ahead
 };
 

@@ -37,6 +37,17 @@ void check_spec(const WorkloadSpec& spec) {
 
 }  // namespace
 
+WorkloadSpec trace_workload(const std::string& path, bool tolerate) {
+  WorkloadSpec spec;
+  traces::ReadOptions options;
+  options.tolerate = tolerate;
+  spec.open = [path, options]() -> std::unique_ptr<traces::RequestSource> {
+    return traces::open_trace(path, options);
+  };
+  spec.description = path.substr(path.rfind('/') + 1);
+  return spec;
+}
+
 std::uint32_t Names::intern(const std::string& name) {
   if (name.empty() && !names_.empty()) return 0;
   const auto [at, added] = index_.try_emplace(name, static_cast<std::uint32_t>(names_.size()));

@@ -26,6 +26,9 @@
 
 namespace orrery::sim {
 
+// A trace file as a workload: open loop, as it is.
+WorkloadSpec trace_workload(const std::string& path, bool tolerate);
+
 // Names as small numbers; 0 is the empty name.
 class Names {
  public:
