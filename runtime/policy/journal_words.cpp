@@ -111,7 +111,9 @@ RunRecord read_run(WordReader& words) {
   words.next();  // digest
   if (run.flags > (kStartsOpen | kEndsOpen | kCut))
     bad("flags", std::to_string(run.flags), "known flags");
-  if (run.repetitions < 0) bad("repetitions", std::to_string(run.repetitions), "0 or more");
+  const bool decision_only = run.flags == kEndsOpen || run.flags == (kEndsOpen | kCut);
+  if (run.repetitions < (decision_only ? 0 : 1))
+    bad("repetitions", std::to_string(run.repetitions), "at least 1 unless only its decision is");
   run.finishes.resize(words.next_count());
   std::int64_t last = -1;
   for (StepFinish& f : run.finishes) {

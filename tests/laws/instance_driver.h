@@ -55,6 +55,7 @@ struct DriveOptions {
   bool check = true;  // invariants and laws after every call
   bool keep_decisions = false;
   std::int64_t most_repetitions = 2'000'000;
+  int flush_one_in = 0;          // flush the journal at random moments, as a rotating file does
   std::uint64_t group_seed = 0;  // != 0: macro steps of random size up to the horizon
 };
 
@@ -84,7 +85,9 @@ class Driver {
         if (!step_) clock_ = std::max(clock_, events_.front().at);
       }
       deliver();  // while the step is out
+      maybe_flush();
       if (step_) finish_some();
+      maybe_flush();
       if (out_.repetitions > options_.most_repetitions) {
         ADD_FAILURE() << "not done after " << out_.repetitions << " repetitions";
         break;
@@ -180,6 +183,12 @@ class Driver {
   }
   static RequestId request_of(const Event& event) { return event.what.request.id; }
 
+  void maybe_flush() {
+    if (options_.flush_one_in == 0) return;
+    if (flushes_.next_below(static_cast<std::uint64_t>(options_.flush_one_in)) == 0)
+      instance_.flush_journal();
+  }
+
   // Repetitions until something happens that the driver knows of.
   std::int64_t repetitions() {
     std::int64_t n = instance_.horizon();
@@ -219,6 +228,7 @@ class Driver {
   Instance instance_;
   DriveOptions options_;
   RandomStream grouping_;
+  RandomStream flushes_{7};
   std::deque<Event> events_;
   std::map<std::uint64_t, std::pair<std::int64_t, bool>> output_;
   SessionHasher hasher_;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/policy/journal.h"
+#include "runtime/policy/record.h"
 #include "runtime/policy/scheduler/orders.h"
 #include "runtime/policy/scheduler/victims.h"
 #include "tests/laws/instance_driver.h"
@@ -130,6 +131,65 @@ TEST_P(InstanceLaws, a_journal_replays_and_an_altered_record_is_named) {
       ASSERT_FALSE(bad.ok);
       ASSERT_EQ(bad.bad_record, record) << bad.detail;
     }
+  });
+}
+
+// Alters a word and seals the record anew, as one would who wants to hide it.
+JournalRecord forged(JournalRecord record, std::size_t word, std::uint64_t flip) {
+  record.words[word] ^= flip;
+  record.words.pop_back();
+  record.words.push_back(seal_of(record.kind, record.words));
+  return record;
+}
+
+TEST_P(InstanceLaws, a_decision_altered_and_sealed_anew_is_named_all_the_same) {
+  for_seeds([&](const InstanceSettings& s, const std::vector<Arrival>& load, std::uint64_t seed) {
+    if (seed > 10) return;
+    const Outcome out = Driver(s, load, {}).run();
+    RandomStream r(seed);
+    for (int i = 0; i < 20; ++i) {
+      std::vector<JournalRecord> altered = out.records;
+      const auto record = static_cast<std::size_t>(r.next_below(altered.size()));
+      if (altered[record].kind != static_cast<std::uint32_t>(RecordKind::kRun)) continue;
+      const std::size_t word = r.next_below(2) == 0 ? 1 : 4;  // repetitions or digest
+      altered[record] = forged(altered[record], word, UINT64_C(1) << r.next_below(8));
+      const VerifyResult bad = verify_journal(reader(altered));
+      ASSERT_FALSE(bad.ok);
+      ASSERT_EQ(bad.bad_record, record) << bad.detail;
+    }
+  });
+}
+
+TEST_P(InstanceLaws, no_forged_journal_breaks_the_verification) {
+  for_seeds([&](const InstanceSettings& s, const std::vector<Arrival>& load, std::uint64_t seed) {
+    if (seed > 10) return;
+    const Outcome out = Driver(s, load, {}).run();
+    RandomStream r(seed);
+    for (int i = 0; i < 60; ++i) {
+      std::vector<JournalRecord> altered = out.records;
+      for (std::uint64_t n = r.next_below(3) + 1; n > 0; --n) {
+        const auto record = static_cast<std::size_t>(1 + r.next_below(altered.size() - 1));
+        const auto word = static_cast<std::size_t>(r.next_below(altered[record].words.size()));
+        altered[record] = forged(altered[record], word, UINT64_C(1) << r.next_below(64));
+        if (r.next_below(4) == 0) altered.erase(altered.begin() + static_cast<long>(record));
+        if (r.next_below(8) == 0) altered.resize(record);
+        if (altered.size() < 2) break;
+      }
+      verify_journal(reader(altered));  // an answer, whichever: no stop, no endless loop
+    }
+  });
+}
+
+TEST_P(InstanceLaws, a_journal_cut_into_parts_at_any_moment_replays) {
+  for_seeds([&](const InstanceSettings& s, const std::vector<Arrival>& load, std::uint64_t seed) {
+    if (seed > 15) return;
+    DriveOptions options;
+    options.macro = seed % 2 == 0;
+    options.flush_one_in = 5;
+    const Outcome out = Driver(s, load, options).run();
+    const VerifyResult good = verify_journal(reader(out.records));
+    ASSERT_TRUE(good.ok) << good.bad_record << ": " << good.detail;
+    ASSERT_EQ(good.hash, out.hash);
   });
 }
 

@@ -19,9 +19,10 @@ class PrefixDirectory {
   // How many leading blocks of the chain are known.
   std::size_t match(std::span<const BlockHash> chain) const {
     std::size_t n = 0;
-    while (n < chain.size() && find(chain[n]) != IdIndex::kNone) ++n;
+    while (n < chain.size() && has(chain[n])) ++n;
     return n;
   }
+  bool has(BlockHash hash) const { return find(hash) != kNone; }
   // The chain goes there: its blocks are now the most recently used, the first of them most.
   void learn(std::span<const BlockHash> chain);
   std::size_t size() const { return nodes_.size(); }

@@ -40,10 +40,10 @@ std::uint32_t prefix_aware(Choice& c) {
   std::int64_t best_cost = 0;
   const auto consider = [&](std::uint32_t index) {
     const Replica& replica = c.replicas[index];
-    const std::int64_t live = replica.live.tokens.value();
-    // Each costs at least its live tokens plus one: most need no look into their directory.
-    if (best != kNone && live + 1 > best_cost) return;
-    const std::int64_t cost = live + c.prompt.value() - c.matched_tokens(index);
+    const std::int64_t whole = replica.live.tokens.value() + c.prompt.value();
+    // To be as good as the best it must save this much: one look rules most of them out.
+    if (best != kNone && !c.may_match(index, whole - best_cost)) return;
+    const std::int64_t cost = whole - c.matched_tokens(index);
     if (best == kNone || cost < best_cost ||
         (cost == best_cost && replica.load() < c.replicas[best].load())) {
       best = index, best_cost = cost;
@@ -96,11 +96,23 @@ constexpr std::array<NamedPolicy, 4> kPolicies{{{"round_robin", false, round_rob
 
 }  // namespace
 
-std::int64_t Choice::matched_tokens(std::uint32_t index) const {
+std::span<const BlockHash> Choice::usable_chain(std::uint32_t index) const {
   const std::int64_t block = replicas[index].info.block_tokens.value();
   const auto most = static_cast<std::size_t>((prompt.value() - 1) / block);
-  const auto chain = hashes.first(std::min(hashes.size(), most));
-  return static_cast<std::int64_t>(replicas[index].directory.match(chain)) * block;
+  return hashes.first(std::min(hashes.size(), most));
+}
+
+std::int64_t Choice::matched_tokens(std::uint32_t index) const {
+  const auto matched = replicas[index].directory.match(usable_chain(index));
+  return static_cast<std::int64_t>(matched) * replicas[index].info.block_tokens.value();
+}
+
+bool Choice::may_match(std::uint32_t index, std::int64_t tokens) const {
+  if (tokens <= 0) return true;
+  const std::int64_t block = replicas[index].info.block_tokens.value();
+  const auto blocks = static_cast<std::size_t>((tokens + block - 1) / block);
+  const auto chain = usable_chain(index);
+  return blocks <= chain.size() && replicas[index].directory.has(chain[blocks - 1]);
 }
 
 std::span<const NamedPolicy> registered_router_policies() { return kPolicies; }

@@ -28,6 +28,9 @@ struct Choice {
   bool fits(std::uint32_t index) const { return needed <= replicas[index].info.max_request_tokens; }
   // Prompt tokens expected to be cached there; at least one is always computed.
   std::int64_t matched_tokens(std::uint32_t index) const;
+  // False when it certainly matches fewer tokens than these (a single look).
+  bool may_match(std::uint32_t index, std::int64_t tokens) const;
+  std::span<const BlockHash> usable_chain(std::uint32_t index) const;
 };
 // Index of the replica, Replicas::kNone when none is ready and large enough.
 using Picker = std::uint32_t (*)(Choice&);
