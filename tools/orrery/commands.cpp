@@ -6,6 +6,7 @@ namespace orrery::cli {
 // One a file of this folder.
 std::function<int()> setup_calibrate(CLI::App& app, Globals& globals);
 std::function<int()> setup_catalog(CLI::App& app, Globals& globals);
+std::function<int()> setup_plan(CLI::App& app, Globals& globals);
 
 const std::vector<Command>& commands() {
   static const std::vector<Command> list = {
@@ -14,6 +15,13 @@ const std::vector<Command>& commands() {
        "what is known of GPUs, instances, models and engine profiles, with sources and dates",
        {"orrery catalog instances g6", "orrery catalog models llama-3.1-8b"},
        setup_catalog},
+      {"Plan",
+       "plan",
+       "size a fleet under percentile targets at least cost, with the reason for every rejected "
+       "type",
+       {"orrery plan scenarios/requests/chat-8b.json -o plan.json",
+        "orrery plan scenarios/requests/chat-8b.json --json"},
+       setup_plan},
       {"Plan",
        "calibrate",
        "measure this machine's step times and fit the profile of cpu-local",
