@@ -5,6 +5,10 @@
 #include <new>
 #include <utility>
 
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
 #include "runtime/base/check.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/portable_math.h"
@@ -46,23 +50,32 @@ const Kernels& kernels_of(CpuLevel level) {
   return cpu::kernels_baseline();
 }
 
-// A float buffer that starts on a cache line.
+struct FreeAligned {
+  std::align_val_t alignment{1};
+  void operator()(float* p) const { ::operator delete[](p, alignment); }
+};
+
+// A zeroed float buffer that starts on a cache line; a large one on a huge page where the system
+// has them, since weights and KV are read through once a step and would miss the TLB every 4 KiB.
 class Buffer {
  public:
   Buffer() = default;
-  explicit Buffer(i64 floats)
-      : data_(static_cast<float*>(::operator new[](bytes(floats), std::align_val_t{64}))) {
+  explicit Buffer(i64 floats) {
+    const std::size_t bytes = static_cast<std::size_t>(floats) * sizeof(float);
+    const bool huge = bytes >= kHugePage;
+    const std::align_val_t alignment{huge ? kHugePage : kCacheLine};
+    data_ = {static_cast<float*>(::operator new[](bytes, alignment)), FreeAligned{alignment}};
+#if defined(__linux__)
+    if (huge) ::madvise(data_.get(), bytes / kHugePage * kHugePage, MADV_HUGEPAGE);  // a hint
+#endif
     std::fill_n(data_.get(), floats, 0.0F);
   }
   float* get() { return data_.get(); }
   const float* get() const { return data_.get(); }
 
  private:
-  static std::size_t bytes(i64 floats) { return static_cast<std::size_t>(floats) * sizeof(float); }
-  struct Free {
-    void operator()(float* p) const { ::operator delete[](p, std::align_val_t{64}); }
-  };
-  std::unique_ptr<float[], Free> data_;
+  static constexpr std::size_t kHugePage = std::size_t{2} << 20, kCacheLine = 64;
+  std::unique_ptr<float[], FreeAligned> data_;
 };
 
 struct Matrix {
@@ -161,8 +174,8 @@ class CpuExecutor final : public Executor {
   std::vector<Layer> layers_;
   Matrix head_;
   // Staging of one step; strides are padded widths.
-  i64 stride_ = 0;
-  Buffer x_, normed_, q_, k_, v_, attended_, projected_, gate_, up_, scores_, logits_;
+  i64 stride_ = 0, scores_stride_ = 0;
+  Buffer x_, normed_, q_, k_, v_, attended_, projected_, gate_, up_, scores_, sums_, logits_;
   std::vector<Row> rows_;
   std::vector<std::uint32_t> tables_;
   std::vector<i64> sampled_rows_;
@@ -200,7 +213,9 @@ CpuExecutor::CpuExecutor(std::shared_ptr<const Weights> weights,
   k_ = Buffer(rows * padded(kv)), v_ = Buffer(rows * padded(kv));
   projected_ = Buffer(rows * stride_);
   gate_ = Buffer(rows * padded(ff)), up_ = Buffer(rows * padded(ff));
-  scores_ = Buffer(padded(shape_.max_context) + 2 * cpu::kLanes);
+  scores_stride_ = padded(shape_.max_context) + 2 * cpu::kLanes;
+  scores_ = Buffer(shape_.heads * scores_stride_);
+  sums_ = Buffer(shape_.heads * padded(shape_.head_dim));
   logits_ = Buffer(rows * padded(shape_.vocabulary));
   info_.name = std::string("cpu (") + kernels_.name + ")";
   info_.vocabulary = shape_.vocabulary, info_.max_context = shape_.max_context;
@@ -280,7 +295,7 @@ void CpuExecutor::attention_block(Layer& layer, i64 rows) {
     kernels_.attention({q_.get() + r * q_stride, attended_.get() + r * q_stride, layer.k_pool.get(),
                         layer.v_pool.get(), row.table, row.position + 1, shape_.heads,
                         shape_.kv_heads, shape_.head_dim, settings_.block_tokens, scale,
-                        scores_.get()});
+                        scores_.get(), scores_stride_, sums_.get()});
   }
   multiply(layer.wo, attended_, q_stride, rows, projected_);
   kernels_.add(x_.get(), projected_.get(), rows * stride_);

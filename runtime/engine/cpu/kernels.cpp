@@ -159,84 +159,158 @@ void rms_norm(const float* x, const float* weight, i64 n, float epsilon, float* 
   for (i = 0; i < n; ++i) y[i] = weight[i] * (inverse * x[i]);
 }
 
-// Scaled scores of one query head over all positions; returns their maximum.
-float head_scores(const AttentionRow& a, const float* q, i64 kv_head) {
+// Query heads that are computed together, so that what they share of the cache is loaded once.
+constexpr int kMaxGroup = kWidth == 4 ? 2 : 4;
+// Blocks of 16 values of a head that are summed together.
+constexpr int kChunks = kWidth == 16 ? 2 : 1;
+
+// Scaled scores of G query heads against the first `count` positions of a block. Up to 15 lanes
+// behind them are written too: the next block's scores, or the tail, overwrite them.
+template <int G>
+void block_scores(const AttentionRow& a, const float* q, const float* k, const float* next,
+                  i64 count, float* scores) {
   const i64 stride = padded(a.block_tokens);
-  const i64 head_floats = a.head_dim * stride;
-  const i64 blocks = (a.context + a.block_tokens - 1) / a.block_tokens;
-  for (i64 b = 0; b < blocks; ++b) {
-    const float* k =
-        a.k_pool + (static_cast<i64>(a.blocks[b]) * a.kv_heads + kv_head) * head_floats;
-    for (i64 t = 0; t < stride; t += kLanes) {
-      VecF acc[kParts] = {};
-      for (i64 d = 0; d < a.head_dim; ++d)
-        for (int p = 0; p < kParts; ++p) acc[p] += load(k + d * stride + t + p * kWidth) * q[d];
-      // Lanes past the block are overwritten by the next block's, or by the tail below.
-      if (b * a.block_tokens + t < a.context)
-        for (int p = 0; p < kParts; ++p)
-          store(a.scores + b * a.block_tokens + t + p * kWidth, acc[p] * a.scale);
+  for (i64 t = 0; t < count; t += kLanes) {
+    VecF acc[G][kParts] = {};
+    for (i64 d = 0; d < a.head_dim; ++d) {
+      __builtin_prefetch(next + d * stride + t);
+      VecF key[kParts];
+      for (int p = 0; p < kParts; ++p) key[p] = load(k + d * stride + t + p * kWidth);
+      for (int g = 0; g < G; ++g)
+        for (int p = 0; p < kParts; ++p) acc[g][p] += key[p] * splat(q[g * a.head_dim + d]);
+    }
+    for (int g = 0; g < G; ++g)
+      for (int p = 0; p < kParts; ++p)
+        store(scores + g * a.scores_stride + t + p * kWidth, acc[g][p] * a.scale);
+  }
+}
+
+// Adds `count` positions of one block to the sums of G heads, C chunks of each.
+template <int G, int C>
+void block_values(const AttentionRow& a, const float* v, const float* next, i64 count,
+                  const float* weights, float* sums) {
+  const i64 stride = padded(a.head_dim);
+  VecF acc[G][C * kParts];
+  for (int g = 0; g < G; ++g)
+    for (int i = 0; i < C * kParts; ++i) acc[g][i] = load(sums + g * stride + i * kWidth);
+  for (i64 t = 0; t < count; ++t) {
+    __builtin_prefetch(next + t * stride);
+    VecF value[C * kParts];
+    for (int i = 0; i < C * kParts; ++i) value[i] = load(v + t * stride + i * kWidth);
+    for (int g = 0; g < G; ++g) {
+      const VecF weight = splat(weights[g * a.scores_stride + t]);
+      for (int i = 0; i < C * kParts; ++i) acc[g][i] += value[i] * weight;
     }
   }
+  for (int g = 0; g < G; ++g)
+    for (int i = 0; i < C * kParts; ++i) store(sums + g * stride + i * kWidth, acc[g][i]);
+}
+
+// Scores of one head, complete: they become weights not yet divided by their sum; its inverse comes
+// back.
+float normalise(float* scores, i64 context) {
+  const float lowest = scores[0];
+  for (i64 i = context; i < padded(context); ++i) scores[i] = lowest;
   VecF most[kParts];
-  const float lowest = a.scores[0];
-  for (i64 i = a.context; i < padded(a.context); ++i) a.scores[i] = lowest;
   for (int p = 0; p < kParts; ++p) most[p] = splat(lowest);
-  for (i64 i = 0; i < a.context; i += kLanes)
-    for (int p = 0; p < kParts; ++p) most[p] = max(load(a.scores + i + p * kWidth), most[p]);
+  for (i64 i = 0; i < context; i += kLanes)
+    for (int p = 0; p < kParts; ++p) most[p] = max(load(scores + i + p * kWidth), most[p]);
   float best = lowest;
   for (int p = 0; p < kParts; ++p)
     for (int i = 0; i < kWidth; ++i) best = most[p][i] > best ? most[p][i] : best;
-  return best;
-}
-
-// Scores become weights that are not yet divided by their sum, which is returned.
-float exponentials(const AttentionRow& a, float best) {
-  for (i64 i = 0; i < a.context; i += kWidth) store(a.scores + i, exp(load(a.scores + i) - best));
-  for (i64 i = a.context; i < padded(a.context); ++i) a.scores[i] = 0.0F;
+  for (i64 i = 0; i < context; i += kWidth) store(scores + i, exp(load(scores + i) - splat(best)));
+  for (i64 i = context; i < padded(context); ++i) scores[i] = 0.0F;
   VecF sum[kParts] = {};
-  for (i64 i = 0; i < a.context; i += kLanes)
-    for (int p = 0; p < kParts; ++p) sum[p] += load(a.scores + i + p * kWidth);
-  return sum_lanes(sum);
+  for (i64 i = 0; i < context; i += kLanes)
+    for (int p = 0; p < kParts; ++p) sum[p] += load(scores + i + p * kWidth);
+  return 1.0F / sum_lanes(sum);
 }
 
-// out[d] over d in [from, from + 16), written as far as head_dim goes.
-void weighted_values(const AttentionRow& a, i64 kv_head, i64 from, float inverse, float* out) {
-  const i64 stride = padded(a.head_dim);
-  const i64 head_floats = a.block_tokens * stride;
-  VecF acc[4][kParts] = {};
-  i64 position = 0;
-  for (i64 b = 0; position < a.context; ++b) {
-    const float* v =
-        a.v_pool + (static_cast<i64>(a.blocks[b]) * a.kv_heads + kv_head) * head_floats + from;
-    const i64 left = a.context - position;
-    const i64 here = left < a.block_tokens ? left : a.block_tokens;
-    i64 t = 0;
-    if (position % 4 == 0)
-      for (; t + 4 <= here; t += 4)
-        for (int j = 0; j < 4; ++j)
-          for (int p = 0; p < kParts; ++p)
-            acc[j][p] += load(v + (t + j) * stride + p * kWidth) * a.scores[position + t + j];
-    for (; t < here; ++t)
-      for (int j = 0; j < 4; ++j)  // constant indices keep the sums in registers
-        if ((position + t) % 4 == j)
-          for (int p = 0; p < kParts; ++p)
-            acc[j][p] += load(v + t * stride + p * kWidth) * a.scores[position + t];
-    position += here;
+// Calls function(head, G) for the query heads of each KV head in groups of at most kMaxGroup.
+template <class F>
+ORRERY_INLINE void for_groups(const AttentionRow& a, i64 kv_head, F function) {
+  const i64 group = a.heads / a.kv_heads;
+  for (i64 h = kv_head * group, left = group; left > 0;) {
+    const i64 now = left < kMaxGroup ? left : kMaxGroup;
+    function(h, now);
+    h += now, left -= now;
   }
-  float lane[kLanes];
-  for (int p = 0; p < kParts; ++p)
-    store(lane + p * kWidth, ((acc[0][p] + acc[1][p]) + (acc[2][p] + acc[3][p])) * inverse);
-  const i64 count = a.head_dim - from < kLanes ? a.head_dim - from : kLanes;
-  for (i64 d = 0; d < count; ++d) out[from + d] = lane[d];
+}
+
+void scores_pass(const AttentionRow& a, i64 b, i64 blocks) {
+  const i64 head_floats = a.head_dim * padded(a.block_tokens);
+  const float* k = a.k_pool + static_cast<i64>(a.blocks[b]) * a.kv_heads * head_floats;
+  const i64 after = b + 1 < blocks ? b + 1 : b;
+  const float* next = a.k_pool + static_cast<i64>(a.blocks[after]) * a.kv_heads * head_floats;
+  const i64 left = a.context - b * a.block_tokens;
+  const i64 here = left < a.block_tokens ? left : a.block_tokens;
+  for (i64 kv = 0; kv < a.kv_heads; ++kv, k += head_floats, next += head_floats)
+    for_groups(a, kv, [&](i64 h, i64 count) {
+      const float* q = a.q + h * a.head_dim;
+      float* scores = a.scores + h * a.scores_stride + b * a.block_tokens;
+      switch (count) {
+        case 1:
+          return block_scores<1>(a, q, k, next, here, scores);
+        case 2:
+          return block_scores<2>(a, q, k, next, here, scores);
+        case 3:
+          return block_scores<3>(a, q, k, next, here, scores);
+        default:
+          return block_scores<4>(a, q, k, next, here, scores);
+      }
+    });
+}
+
+template <int C>
+void values_of_chunks(const AttentionRow& a, i64 h, i64 heads, const float* v, const float* next,
+                      i64 count, const float* weights, i64 from) {
+  float* sums = a.sums + h * padded(a.head_dim) + from;
+  switch (heads) {
+    case 1:
+      return block_values<1, C>(a, v + from, next + from, count, weights, sums);
+    case 2:
+      return block_values<2, C>(a, v + from, next + from, count, weights, sums);
+    case 3:
+      return block_values<3, C>(a, v + from, next + from, count, weights, sums);
+    default:
+      return block_values<4, C>(a, v + from, next + from, count, weights, sums);
+  }
+}
+
+void values_pass(const AttentionRow& a, i64 b, i64 blocks) {
+  const i64 stride = padded(a.head_dim), head_floats = a.block_tokens * stride;
+  const float* v = a.v_pool + static_cast<i64>(a.blocks[b]) * a.kv_heads * head_floats;
+  const i64 after = b + 1 < blocks ? b + 1 : b;
+  const float* next = a.v_pool + static_cast<i64>(a.blocks[after]) * a.kv_heads * head_floats;
+  const i64 left = a.context - b * a.block_tokens;
+  const i64 count = left < a.block_tokens ? left : a.block_tokens;
+  for (i64 kv = 0; kv < a.kv_heads; ++kv, v += head_floats, next += head_floats)
+    for_groups(a, kv, [&](i64 h, i64 heads) {
+      const float* weights = a.scores + h * a.scores_stride + b * a.block_tokens;
+      i64 from = 0;
+      for (; from + kChunks * kLanes <= stride; from += kChunks * kLanes)
+        values_of_chunks<kChunks>(a, h, heads, v, next, count, weights, from);
+      for (; from < stride; from += kLanes)
+        values_of_chunks<1>(a, h, heads, v, next, count, weights, from);
+    });
 }
 
 void attention(const AttentionRow& a) {
-  const i64 group = a.heads / a.kv_heads;
+  const i64 blocks = (a.context + a.block_tokens - 1) / a.block_tokens;
+  const i64 stride = padded(a.head_dim);
+  for (i64 b = 0; b < blocks; ++b) scores_pass(a, b, blocks);
+  for (i64 i = 0; i < a.heads * stride; ++i) a.sums[i] = 0.0F;
+  // The inverse of a head's sum waits in the last place of its scores, behind every context.
   for (i64 h = 0; h < a.heads; ++h) {
-    const float best = head_scores(a, a.q + h * a.head_dim, h / group);
-    const float inverse = 1.0F / exponentials(a, best);
-    for (i64 d = 0; d < a.head_dim; d += kLanes)
-      weighted_values(a, h / group, d, inverse, a.out + h * a.head_dim);
+    float* scores = a.scores + h * a.scores_stride;
+    const float inverse = normalise(scores, a.context);
+    scores[a.scores_stride - 1] = inverse;
+  }
+  for (i64 b = 0; b < blocks; ++b) values_pass(a, b, blocks);
+  for (i64 h = 0; h < a.heads; ++h) {
+    const float inverse = a.scores[(h + 1) * a.scores_stride - 1];
+    for (i64 d = 0; d < a.head_dim; ++d)
+      a.out[h * a.head_dim + d] = a.sums[h * stride + d] * inverse;
   }
 }
 

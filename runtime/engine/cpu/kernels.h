@@ -5,7 +5,7 @@
 //  * matmul: y = w0*x0 + w1*x1 + …, summed from the left, starting at +0;
 //  * sums over a row (norm, softmax): 16 partial sums by index mod 16, then halves are added
 //    (lane i + lane i+8, then +4, +2, +1);
-//  * attention output: 4 partial sums by position mod 4, then (0 + 1) + (2 + 3).
+//  * attention output: summed over positions from the first, starting at +0, then divided once.
 // Lanes run across outputs, not along the sum: that is what makes this order fast.
 #pragma once
 #include <cstdint>
@@ -22,7 +22,8 @@ struct PackedMatrix {
 };
 
 // One row's attention over the paged cache of one layer. Blocks hold, for each KV head,
-// K as [head_dim][padded(block_tokens)] and V as [block_tokens][padded(head_dim)].
+// K as [head_dim][padded(block_tokens)] and V as [block_tokens][padded(head_dim)]. A block is read
+// once, from its start to its end, for all heads.
 struct AttentionRow {
   const float* q = nullptr;  // [heads * head_dim]
   float* out = nullptr;      // [heads * head_dim]
@@ -32,7 +33,9 @@ struct AttentionRow {
   std::int64_t context = 0;               // positions attended: 0 .. context-1
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0, block_tokens = 0;
   float scale = 0;
-  float* scores = nullptr;  // scratch: padded(context) + 16
+  float* scores = nullptr;         // scratch: heads * scores_stride
+  std::int64_t scores_stride = 0;  // padded(longest context) + 16
+  float* sums = nullptr;           // scratch: heads * padded(head_dim)
 };
 
 struct Kernels {
