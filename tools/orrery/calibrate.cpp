@@ -200,11 +200,19 @@ cost::MeasuredProfile profile_of(const engine::CalibrationRun& run,
   return p;
 }
 
+void make_folder_of(const std::string& path) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::error_code error;
+  if (!folder.empty()) std::filesystem::create_directories(folder, error);
+  if (error) throw InputError({folder.string(), 0, "-o"}, error.message(), "a writable folder");
+}
+
 int run(const Options& options, const Globals& globals) {
   check_options(options);
   Result r;
   r.path = options.output.empty() ? host::state_dir() + "/profiles/cpu-local.json" : options.output;
   const engine::ModelCard card = engine::load_card(options.model);
+  make_folder_of(r.path);  // before the work, not after it
   const policy::InstanceSettings settings = engine::default_settings(card.shape);
   engine::CpuExecutorSettings executor_settings;
   executor_settings.block_tokens = settings.block_tokens.value();
@@ -224,10 +232,6 @@ int run(const Options& options, const Globals& globals) {
   r.held_out = engine::leave_one_out(r.run.points);
   if (const auto old = previous(r.path, options.model))
     r.before = engine::error_of(*old, r.run.points);
-  const std::filesystem::path folder = std::filesystem::path(r.path).parent_path();
-  std::error_code error;
-  if (!folder.empty()) std::filesystem::create_directories(folder, error);
-  if (error) throw InputError({folder.string(), 0, "-o"}, error.message(), "a writable folder");
   host::write_file(r.path, cost::to_json(r.profile).dump(2) + "\n");
   if (globals.json)
     print_json(document(r));
