@@ -71,9 +71,10 @@ ReplicaPlan plan_on_gpu(const Catalog& catalog, const ReplicaChoice& choice,
   plan.per_instance = replicas_on(type, choice.tp);
   if (plan.per_instance < 1)
     return refuse(std::move(plan), "tp_not_legal",
-                  "tp " + std::to_string(choice.tp) + " needs more than its " +
+                  "tp " + std::to_string(choice.tp) +
+                      " needs that many GPUs in one instance, it has " +
                       std::to_string(static_cast<std::int64_t>(type.gpu_count)) +
-                      " GPUs (replicas across instances are not modelled yet)");
+                      " (replicas across instances are not modelled yet)");
   const cost::ModelSpec model =
       cost::with_weight_type(catalog.model(choice.model), choice.precision);
   const cost::GpuSpec gpu = catalog.gpu_of(type);
