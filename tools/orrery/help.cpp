@@ -43,7 +43,7 @@ std::string general_help() {
   std::string out =
       "A digital twin of an LLM serving fleet, and the fleet: one brain turns both.\n\n"
       "usage: orrery COMMAND [OPTIONS]\n";
-  std::vector<std::string> groups;
+  std::vector<std::string> groups = {"Traces", "Twin", "Plan", "Serve", "Check"};  // as work goes
   for (const Command& command : commands())
     if (!is_hidden(command) &&
         std::find(groups.begin(), groups.end(), command.group) == groups.end())
@@ -57,6 +57,7 @@ std::string general_help() {
     std::vector<std::pair<std::string, std::string>> lines;
     for (const Command& command : commands())
       if (group == command.group) lines.emplace_back(padded(command.name), command.summary);
+    if (lines.empty()) continue;
     out += "\n" + styled(Style::kBold, group) + "\n" + names_and_summaries(lines);
   }
   if (!missing_commands().empty()) {
