@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <set>
 
@@ -23,13 +24,19 @@ std::string spec_of(const DesiredWorker& worker) {
   return text.data();
 }
 
+// Folders are looked for where the command was typed, not where the worker runs.
+std::string settled_model(const std::string& model) {
+  if (model == "embedded" || model == "orrery-embedded") return "embedded";
+  return std::filesystem::absolute(model).lexically_normal().string();
+}
+
 DesiredWorker make_worker(const std::string& pool, int place, const std::string& model,
                           const std::string& instance_type,
                           const policy::InstanceSettings& settings) {
   DesiredWorker worker;
   worker.slot = pool + "-" + std::to_string(place);
   worker.pool = pool;
-  worker.model = model;
+  worker.model = settled_model(model);
   worker.instance_type = instance_type;
   worker.settings = policy::to_json(settings).dump();
   worker.spec = spec_of(worker);

@@ -284,4 +284,48 @@ VerifyResult verify_journal(const std::function<std::optional<JournalRecord>()>&
   return result;
 }
 
+std::string_view name_of(RecordKind kind) {
+  switch (kind) {
+    case RecordKind::kInstanceHeader:
+      return "instance header";
+    case RecordKind::kSubmit:
+      return "submit";
+    case RecordKind::kCancel:
+      return "cancel";
+    case RecordKind::kRun:
+      return "run";
+    case RecordKind::kDrain:
+      return "drain";
+    case RecordKind::kRouterHeader:
+      return "router header";
+    case RecordKind::kInstanceAdded:
+      return "instance added";
+    case RecordKind::kInstanceDraining:
+      return "instance draining";
+    case RecordKind::kInstanceRemoved:
+      return "instance removed";
+    case RecordKind::kRoute:
+      return "route";
+    case RecordKind::kRelease:
+      return "release";
+  }
+  return "unknown";
+}
+
+RequestId request_of(const JournalRecord& record) {
+  if (record.words.empty()) throw InputError({"journal", 0, ""}, "an empty record", "a request");
+  return RequestId{record.words.front()};
+}
+
+std::optional<InstanceId> placement_of(const JournalRecord& record) {
+  // append_route ends with: instance + 1 (0: none), reason, matched; then the seal.
+  constexpr std::size_t kFromEnd = 4;
+  if (record.words.size() < kFromEnd) {
+    throw InputError({"journal", 0, ""}, "a short record", "a route");
+  }
+  const std::uint64_t word = record.words[record.words.size() - kFromEnd];
+  if (word == 0) return std::nullopt;
+  return InstanceId{static_cast<std::uint32_t>(word - 1)};
+}
+
 }  // namespace orrery::policy

@@ -9,6 +9,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "runtime/base/journal.h"
 #include "runtime/policy/instance.h"
@@ -41,5 +42,12 @@ struct VerifyResult {
 // Takes every decision again with fresh policy objects. `next` gives the records in order, nullopt
 // at the end. Works for instance and router journals alike (told by the first record).
 VerifyResult verify_journal(const std::function<std::optional<JournalRecord>()>& next);
+
+// For checks across the journals of one fleet. Which request a kSubmit, kCancel, kRoute or kRelease
+// record is about, and which instance a kRoute record chose (nullopt: none). Throw InputError for a
+// record that is cut short.
+std::string_view name_of(RecordKind kind);  // "submit"; "unknown" for a kind that is none
+RequestId request_of(const JournalRecord& record);
+std::optional<InstanceId> placement_of(const JournalRecord& record);
 
 }  // namespace orrery::policy

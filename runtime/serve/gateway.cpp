@@ -517,7 +517,8 @@ net::awaitable<void> Gateway::relay_stream(HttpExchange& exchange, Live& live) {
       if (!co_await exchange.start_stream("text/event-stream", {})) co_return;
       out += live.writer->role_event();
     }
-    if (!text.empty()) out += live.writer->text_event(text);
+    // Also where the text is held back: clients time tokens by the events.
+    if (!text.empty() || !event->tokens.empty()) out += live.writer->text_event(text);
     if (live.ended) {
       out += live.writer->finish_event(live.finish_reason) + live.writer->usage_event(live.usage) +
              AnswerWriter::done_event();

@@ -8,6 +8,10 @@ std::function<int()> setup_calibrate(CLI::App& app, Globals& globals);
 std::function<int()> setup_catalog(CLI::App& app, Globals& globals);
 std::function<int()> setup_plan(CLI::App& app, Globals& globals);
 
+// Defined whole in the file of their name.
+extern const Command kDeployCommand, kJournalDumpCommand, kJournalVerifyCommand, kReplayCommand,
+    kServeCommand, kStatusCommand, kStopCommand, kWorkerCommand;
+
 const std::vector<Command>& commands() {
   static const std::vector<Command> list = {
       {"Check",
@@ -27,6 +31,14 @@ const std::vector<Command>& commands() {
        "measure this machine's step times and fit the profile of cpu-local",
        {"orrery calibrate --local", "orrery calibrate --local --quick -o cpu.json"},
        setup_calibrate},
+      kServeCommand,
+      kDeployCommand,
+      kStatusCommand,
+      kStopCommand,
+      kReplayCommand,
+      kJournalVerifyCommand,
+      kJournalDumpCommand,
+      kWorkerCommand,
   };
   return list;
 }

@@ -1,8 +1,5 @@
 #include "runtime/deploy/local/fleet.h"
 
-#include <signal.h>
-#include <unistd.h>
-
 #include <chrono>
 #include <ctime>
 #include <filesystem>
@@ -10,8 +7,10 @@
 #include <optional>
 #include <utility>
 
+#include <signal.h>
+#include <unistd.h>
+
 // Asio through our header first: it prepares Boost 1.74 for coroutines.
-#include "runtime/serve/asio.h"
 #include <boost/asio/signal_set.hpp>
 
 #include "runtime/base/errors.h"
@@ -19,6 +18,7 @@
 #include "runtime/deploy/local/process.h"
 #include "runtime/deploy/local/supervisor.h"
 #include "runtime/host/process.h"
+#include "runtime/serve/asio.h"
 #include "runtime/serve/gateway.h"
 #include "runtime/serve/http/server.h"
 
@@ -38,8 +38,7 @@ std::string make_run_dir(const std::string& state_dir) {
   char name[32];
   std::strftime(name, sizeof name, "%Y%m%dT%H%M%SZ", &utc);
   for (int i = 0;; ++i) {
-    const std::string path =
-        state_dir + "/runs/" + name + (i == 0 ? "" : "-" + std::to_string(i));
+    const std::string path = state_dir + "/runs/" + name + (i == 0 ? "" : "-" + std::to_string(i));
     std::error_code error;
     std::filesystem::create_directories(state_dir + "/runs", error);
     if (std::filesystem::create_directory(path, error)) return path;
@@ -56,10 +55,10 @@ class Fleet {
         store_(store),
         desired_(std::move(desired)),
         signals_(context_, SIGINT, SIGTERM),
-        gateway_(context_, gateway_options(desired_, run_dir)),
+        gateway_(context_, gateway_options(options, desired_, run_dir)),
         server_(context_, desired_.host, desired_.port,
                 [this](serve::HttpExchange& exchange) { return gateway_.handle(exchange); }),
-        supervisor_(context_, gateway_, {host::executable_path(), run_dir}) {
+        supervisor_(context_, gateway_, {host::executable_path(), run_dir, options.journals}) {
     gateway_.set_connection_count([this] { return server_.connections(); });
     row_.pid = getpid(), row_.host = desired_.host, row_.port = server_.port();
     row_.state = "starting", row_.run_dir = run_dir;
@@ -76,10 +75,11 @@ class Fleet {
   }
 
  private:
-  static serve::GatewayOptions gateway_options(const Desired& desired, const std::string& run_dir) {
+  static serve::GatewayOptions gateway_options(const FleetOptions& fleet, const Desired& desired,
+                                               const std::string& run_dir) {
     serve::GatewayOptions options;
     options.router.policy = desired.router_policy;
-    options.journal_path = run_dir + "/gateway.journal";
+    if (fleet.journals) options.journal_path = run_dir + "/gateway.journal";
     return options;
   }
 
@@ -178,6 +178,7 @@ class Fleet {
     co_await supervisor_.drain_all();
     while (server_.connections() > 0 && linger_-- > 0) co_await serve::sleep_for(5ms);
     gateway_.flush_journal();
+    supervisor_.note_gateway_end("clean");
     if (!failed) row_.state = "stopped";
     over_ = true;
     publish();
@@ -206,13 +207,13 @@ int run_fleet(const FleetOptions& options) {
   StateStore store(options.state_dir);
   if (!lock) {
     const auto other = store.fleet();
-    throw InputError({options.state_dir, 0, ""},
-                     "a fleet that runs already" +
-                         (other ? " (pid " + std::to_string(other->pid) + ", port " +
-                                      std::to_string(other->port) + ")"
-                                : std::string()),
-                     "none: `orrery stop` ends it, or ORRERY_STATE_DIR and --port give a second "
-                     "fleet its own folder and port");
+    throw InputError(
+        {options.state_dir, 0, ""},
+        "a fleet that runs already" + (other ? " (pid " + std::to_string(other->pid) + ", port " +
+                                                   std::to_string(other->port) + ")"
+                                             : std::string()),
+        "none: `orrery stop` ends it, or ORRERY_STATE_DIR and --port give a second "
+        "fleet its own folder and port");
   }
   std::optional<Desired> desired = store.desired();
   if (!desired || desired->stop) {

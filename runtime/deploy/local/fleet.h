@@ -16,6 +16,7 @@ namespace orrery::deploy {
 struct FleetOptions {
   std::string state_dir;
   bool foreground = true;  // log to standard error too
+  bool journals = true;    // off: only running hashes are kept
   // Called once when all workers are ready.
   std::function<void(const FleetRow&, const std::vector<ActualWorker>&)> on_ready;
 };

@@ -1,16 +1,15 @@
 #include "runtime/deploy/local/supervisor.h"
 
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <utility>
 
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 // Asio through our header first: it prepares Boost 1.74 for coroutines.
-#include "runtime/serve/asio.h"
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/signal_set.hpp>
 
@@ -21,6 +20,7 @@
 #include "runtime/host/files.h"
 #include "runtime/host/process.h"
 #include "runtime/policy/settings.h"
+#include "runtime/serve/asio.h"
 
 namespace orrery::deploy {
 namespace {
@@ -62,8 +62,7 @@ struct Supervisor::Slot {
   serve::WorkerStatus status;
 };
 
-Supervisor::Supervisor(net::io_context& context, serve::Gateway& gateway,
-                       SupervisorOptions options)
+Supervisor::Supervisor(net::io_context& context, serve::Gateway& gateway, SupervisorOptions options)
     : context_(context),
       gateway_(gateway),
       options_(std::move(options)),
@@ -94,9 +93,9 @@ ModelId Supervisor::model_id(const DesiredWorker& want) {
   serve::ServedModel model;
   model.id = ModelId{static_cast<std::uint32_t>(models_.size() + 1)};
   model.card = engine::load_card(want.model);
-  model.block_tokens = policy::read_instance_settings(
-                           JsonView(JsonDocument::parse(want.settings, want.slot)))
-                           .block_tokens.value();
+  model.block_tokens =
+      policy::read_instance_settings(JsonView(JsonDocument::parse(want.settings, want.slot)))
+          .block_tokens.value();
   gateway_.set_model(model);
   models_.emplace(want.model, model.id);
   return model.id;
@@ -137,16 +136,21 @@ net::awaitable<bool> Supervisor::start_process(Slot& slot) {
   slot.exited = false, slot.pid = 0;
   slot.address.clear();
   const std::string number = std::to_string(slot.instance);
-  slot.journal = options_.run_dir + "/worker-" + number + ".journal";
+  if (options_.journals) slot.journal = options_.run_dir + "/worker-" + number + ".journal";
   slot.log = options_.run_dir + "/worker-" + number + ".log";
   const std::string socket = options_.run_dir + "/worker-" + number + ".sock";
-  const std::string listen =
-      socket.size() <= kLongestSocketPath ? "unix:" + socket : "127.0.0.1:0";
+  const std::string listen = socket.size() <= kLongestSocketPath ? "unix:" + socket : "127.0.0.1:0";
   slot.started_at = host::wall_clock_seconds();
   ChildSpec spec;
-  spec.argv = {options_.executable, "worker",  "--model",    slot.want.model, "--settings",
-               slot.want.settings,  "--listen", listen,      "--journal",     slot.journal,
-               "--ready-fd",        "3",        "--parent",  std::to_string(getpid())};
+  spec.argv = {options_.executable, "worker",
+               "--model",           slot.want.model,
+               "--settings",        slot.want.settings,
+               "--listen",          listen,
+               "--ready-fd",        "3",
+               "--parent",          std::to_string(getpid())};
+  if (options_.journals) {
+    spec.argv.insert(spec.argv.end(), {"--journal", slot.journal});
+  }
   spec.log_path = slot.log;
   spec.ready_pipe = true;
   const Child child = start_child(spec);
@@ -249,7 +253,8 @@ net::awaitable<void> Supervisor::pause_before_restart(Slot& slot) {
   for (std::int64_t i = 1; i < slot.crashes_in_a_row && pause < kLongestPause; ++i) pause *= 2;
   slot.state = "backoff";
   ++slot.restarts;
-  const auto until = std::chrono::steady_clock::now() + std::min<std::chrono::milliseconds>(pause, kLongestPause);
+  const auto until =
+      std::chrono::steady_clock::now() + std::min<std::chrono::milliseconds>(pause, kLongestPause);
   while (!slot.drain && std::chrono::steady_clock::now() < until) {
     co_await slot.event.wait_for(until - std::chrono::steady_clock::now());
   }
@@ -357,7 +362,12 @@ std::vector<ActualWorker> Supervisor::actual() const {
   return out;
 }
 
-std::string Supervisor::manifest() const {
+void Supervisor::note_gateway_end(const std::string& end) {
+  gateway_end_ = end;
+  write_manifest();
+}
+
+void Supervisor::write_manifest() const {
   Json workers = Json::array();
   for (const Past& past : history_) {
     workers.push_back({{"instance", past.instance},
@@ -366,14 +376,16 @@ std::string Supervisor::manifest() const {
                        {"log", past.log.substr(past.log.rfind('/') + 1)},
                        {"end", past.end}});
   }
-  const Json all = {{"schema", "orrery.run.v1"},
-                    {"version", ORRERY_VERSION},
-                    {"gateway", {{"journal", "gateway.journal"}, {"pid", getpid()}}},
-                    {"workers", workers}};
-  return all.dump(1) + "\n";
-}
-void Supervisor::write_manifest() const {
-  host::write_file(options_.run_dir + "/fleet.json", manifest());
+  const Json all = {
+      {"schema", "orrery.run.v1"},
+      {"version", ORRERY_VERSION},
+      {"gateway", {{"journal", "gateway.journal"}, {"pid", getpid()}, {"end", gateway_end_}}},
+      {"workers", workers}};
+  try {
+    host::write_file(options_.run_dir + "/fleet.json", all.dump(1) + "\n");
+  } catch (const InputError& error) {  // a full disk must not stop the serving
+    log_error(error.what());
+  }
 }
 
 }  // namespace orrery::deploy

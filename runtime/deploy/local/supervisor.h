@@ -6,12 +6,12 @@
 // something new fails; a drained worker has finished its requests; every process it started is
 // reaped; a restarted worker is a new instance with its own journal.
 #pragma once
-#include <sys/types.h>
-
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include <sys/types.h>
 
 #include "runtime/deploy/diff.h"
 #include "runtime/serve/gateway.h"
@@ -22,6 +22,7 @@ namespace net = serve::net;
 
 struct SupervisorOptions {
   std::string executable, run_dir;
+  bool journals = true;
 };
 
 // How an attempt to reach a desired state ended.
@@ -40,8 +41,9 @@ class Supervisor {
   void give_up_waiting();  // apply() and drain_all() return soon
   void kill_all();
   std::vector<ActualWorker> actual() const;
-  // For the run folder: every process started in this run, with how it ended.
-  std::string manifest() const;
+  // fleet.json in the run folder: every process of this run and how it ended. The gateway's own end
+  // is "running" until this is called.
+  void note_gateway_end(const std::string& end);
 
  private:
   struct Slot;
@@ -70,6 +72,7 @@ class Supervisor {
   };
   std::vector<Past> history_;
   std::int64_t next_instance_ = 1;
+  std::string gateway_end_ = "running";
   bool giving_up_ = false;
 };
 
