@@ -26,7 +26,8 @@ class Reader : public TraceFile {
     if (options.sort_window < 1)
       throw InputError({"sort_window", 0, ""}, std::to_string(options.sort_window), ">= 1");
     std::string_view line;
-    while (first_.empty() && lines_.next(line)) first_ = without_mark(line);
+    while (first_.empty() && lines_.next(line))
+      if (!is_blank(line)) first_ = without_mark(line);
     const Probe probe{first_, path_};
     const Format& format = detect_format(probe, options_);
     parser_ = format.make(probe, options_);
@@ -63,6 +64,9 @@ class Reader : public TraceFile {
   static std::string_view without_mark(std::string_view line) {
     return line.substr(0, 3) == "\xef\xbb\xbf" ? line.substr(3) : line;
   }
+  static bool is_blank(std::string_view line) {
+    return line.find_first_not_of(" \t\r") == std::string_view::npos;
+  }
   bool delta() const {
     return options_.turns == "delta" || (options_.turns == "auto" && parser_->delta_turns());
   }
@@ -74,7 +78,7 @@ class Reader : public TraceFile {
     std::string_view line;
     if (!lines_.next(line)) {
       end_ = true;
-    } else if (line.find_first_not_of(" \t\r") == std::string_view::npos) {
+    } else if (is_blank(line)) {
       late_.add("blank line", lines_.line_number(), "");
     } else {
       take(line);

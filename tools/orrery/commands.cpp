@@ -7,6 +7,9 @@ namespace orrery::cli {
 std::function<int()> setup_calibrate(CLI::App& app, Globals& globals);
 std::function<int()> setup_catalog(CLI::App& app, Globals& globals);
 std::function<int()> setup_plan(CLI::App& app, Globals& globals);
+std::function<int()> setup_trace_convert(CLI::App& app, Globals& globals);
+std::function<int()> setup_trace_inspect(CLI::App& app, Globals& globals);
+std::function<int()> setup_trace_synth(CLI::App& app, Globals& globals);
 
 // Defined whole in the file of their name.
 extern const Command kDeployCommand, kJournalDumpCommand, kJournalVerifyCommand, kReplayCommand,
@@ -14,6 +17,24 @@ extern const Command kDeployCommand, kJournalDumpCommand, kJournalVerifyCommand,
 
 const std::vector<Command>& commands() {
   static const std::vector<Command> list = {
+      {"Traces",
+       "trace inspect",
+       "what a trace is like: rates, lengths, prefix sharing, bursts, and what was odd",
+       {"orrery trace inspect scenarios/traces/sample.jsonl",
+        "orrery trace inspect scenarios/traces/sample.jsonl --slice 0:30 --json"},
+       setup_trace_inspect},
+      {"Traces",
+       "trace convert",
+       "another format or another clock; says what was lost",
+       {"orrery trace convert scenarios/traces/sample.jsonl -o /tmp/sample-azure.csv --to azure",
+        "orrery trace convert scenarios/traces/sample.jsonl -o /tmp/fast.jsonl.zst --speed 4"},
+       setup_trace_convert},
+      {"Traces",
+       "trace synth",
+       "a seeded synthetic trace: arrivals, lengths, sessions, shared prefixes",
+       {"orrery trace synth scenarios/synth/sample.json -o /tmp/synthetic.jsonl",
+        "orrery trace synth scenarios/synth/day.json -o /tmp/day.jsonl.zst --seed 7"},
+       setup_trace_synth},
       {"Check",
        "catalog",
        "what is known of GPUs, instances, models and engine profiles, with sources and dates",
