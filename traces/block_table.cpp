@@ -5,6 +5,9 @@
 #include "runtime/base/hash.h"
 
 namespace orrery::traces {
+namespace {
+constexpr int kMostShift = 19;  // the sample looks at 20 bits of the hash
+}
 
 std::int64_t BlockTable::add(const TraceRequest& request) {
   const std::size_t full = request.full_blocks();
@@ -12,44 +15,66 @@ std::int64_t BlockTable::add(const TraceRequest& request) {
   std::int64_t seen = 0;
   for (std::size_t i = 0; i < request.hash_ids.size(); ++i) {
     chain = hash_combine(chain, request.hash_ids[i]);
-    const std::uint64_t key = chain | kFlags;
-    if (!sampled(key)) continue;
-    const Flag flag = i < full ? kFull : kTail;
-    const std::uint64_t before = mark(key, flag);
-    if (flag == kFull && (before & kFull) != 0) seen += request.block_tokens << shift_;
-    if ((before & kFlags) != 0 && (before & flag) == 0) both_ways_ += one_in();
+    mark(chain & kKey, i < full ? kFull : kTail, request.block_tokens, seen);
   }
   return seen;
 }
 
-std::uint64_t BlockTable::mark(std::uint64_t key, Flag flag) {
+void BlockTable::mark(std::uint64_t key, Bits flag, std::int64_t tokens, std::int64_t& seen) {
+  if (key == 0) key = kKey;
   if (slots_.empty() || used_ * 10 > slots_.size() * 6) grow();
-  if (!sampled(key)) return 0;  // growing may have thinned the sample
   std::uint64_t& slot = slot_of(key);
-  const std::uint64_t before = slot & kFlags;
-  if (slot == 0) slot = key & ~std::uint64_t{kFlags}, ++used_;
-  slot |= flag;
-  return before;
+  if (slot == 0) {
+    if (!sampled(key)) return;
+    slot = key | kWeight * static_cast<std::uint64_t>(shift_) | flag;
+    ++used_;
+    return;
+  }
+  if ((slot & flag) == 0) {  // seen, but in the other role
+    both_ways_ += weight(slot);
+    slot |= flag;
+    return;
+  }
+  if (flag == kFull) seen += tokens * weight(slot);
+  if ((slot & kHits) != kHits) slot += kHit;
 }
 
 std::uint64_t& BlockTable::slot_of(std::uint64_t key) {
-  const std::uint64_t mask = slots_.size() - 1, wanted = key & ~std::uint64_t{kFlags};
+  const std::uint64_t mask = slots_.size() - 1;
   std::uint64_t i = key >> 20 & mask;
-  while (slots_[i] != 0 && (slots_[i] & ~std::uint64_t{kFlags}) != wanted) i = (i + 1) & mask;
+  while (slots_[i] != 0 && (slots_[i] & kKey) != key) i = (i + 1) & mask;
   return slots_[i];
 }
 
 void BlockTable::grow() {
-  std::vector<std::uint64_t> old = std::exchange(slots_, {});
-  std::size_t size = old.empty() ? 1024 : old.size() * 2;
-  if (size > most_slots_) size = old.size(), ++shift_;
+  const std::size_t size = slots_.empty() ? 1024 : slots_.size() * 2;
+  if (size <= most_slots_) return rebuild(size, false, true);
+  for (bool keep_hot = true; used_ * 2 > slots_.size(); keep_hot = false) {
+    if (shift_ < kMostShift) ++shift_;
+    rebuild(slots_.size(), true, keep_hot);
+  }
+}
+
+void BlockTable::rebuild(std::size_t size, bool thin, bool keep_hot) {
+  const std::vector<std::uint64_t> old = std::exchange(slots_, {});
   slots_.assign(size, 0);
   used_ = 0;
-  for (const std::uint64_t entry : old) {
-    if (entry == 0 || !sampled(entry)) continue;
-    slot_of(entry) = entry;
+  for (std::uint64_t entry : old) {
+    if (entry == 0) continue;
+    if (thin && !(keep_hot && (entry & kHits) == kHits)) {
+      if (!sampled(entry)) continue;
+      entry = (entry & ~(kWeight * 31)) | kWeight * static_cast<std::uint64_t>(shift_);
+    }
+    slot_of(entry & kKey) = entry;
     ++used_;
   }
+}
+
+std::int64_t BlockTable::distinct() const {
+  std::int64_t sum = 0;
+  for (const std::uint64_t entry : slots_)
+    if (entry != 0) sum += weight(entry);
+  return sum;
 }
 
 }  // namespace orrery::traces

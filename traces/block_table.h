@@ -1,6 +1,7 @@
 // BlockTable: which blocks of prompts have been seen, in bounded memory. Exact up to about 1.2
-// million distinct blocks; beyond, it keeps a uniform sample of them by hash (each block then
-// stands for 2^k), as in SHARDS (Waldspurger et al., FAST 2015), so shares stay unbiased.
+// million distinct blocks; beyond, new blocks are kept by a uniform sample of their hashes and
+// count 2^k each, as in SHARDS (Waldspurger et al., FAST 2015), while blocks that are asked for
+// often are all kept: a few system prompts make half of the hits, and must not hang on one coin.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -21,20 +22,26 @@ class BlockTable {
   // Ids that stood for a full block in one request and for a partial tail in another.
   std::int64_t used_both_ways() const { return both_ways_; }
   std::int64_t one_in() const { return std::int64_t{1} << shift_; }  // 1: exact
-  std::int64_t distinct() const { return static_cast<std::int64_t>(used_) << shift_; }
+  std::int64_t distinct() const;
 
  private:
-  enum Flag : std::uint64_t { kFull = 1, kTail = 2, kFlags = 3 };
-  bool sampled(std::uint64_t key) const {
-    return (key >> 2 & ((std::uint64_t{1} << shift_) - 1)) == 0;
+  // An entry: 53 bits of hash, then 5 bits k (it stands for 2^k), 4 bits of hits (saturating) and
+  // two flags. 0: free.
+  enum Bits : std::uint64_t { kFull = 1, kTail = 2, kHit = 4, kHits = 15 * 4, kWeight = 64 };
+  static constexpr std::uint64_t kKey = ~std::uint64_t{0x7ff};
+  static std::int64_t weight(std::uint64_t entry) {
+    return std::int64_t{1} << (entry / kWeight & 31);
   }
-  // Sets the flag on this key; returns the flags before.
-  std::uint64_t mark(std::uint64_t key, Flag flag);
+  bool sampled(std::uint64_t key) const {
+    return (key >> 44 & ((std::uint64_t{1} << shift_) - 1)) == 0;
+  }
+  void mark(std::uint64_t key, Bits flag, std::int64_t tokens, std::int64_t& seen);
   std::uint64_t& slot_of(std::uint64_t key);
   void grow();
+  void rebuild(std::size_t size, bool thin, bool keep_hot);
 
   const std::size_t most_slots_;
-  std::vector<std::uint64_t> slots_;  // key with its two low bits replaced by flags; 0: free
+  std::vector<std::uint64_t> slots_;
   std::size_t used_ = 0;
   int shift_ = 0;
   std::int64_t both_ways_ = 0;

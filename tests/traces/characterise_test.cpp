@@ -109,8 +109,10 @@ TEST(Characterise, the_block_table_equals_a_set_while_exact_and_stays_close_when
     TraceRequest r;
     r.block_tokens = 16, r.input_tokens = 64;
     const std::uint64_t first = draw.next_below(3000);
-    r.hash_ids = {first, first * 7 + 1, draw.next_below(2), draw.next_below(1000)};
-    std::uint64_t chain = 0;
+    // Half of the requests begin with one of two hot blocks.
+    r.hash_ids = {i % 2 == 0 ? draw.next_below(2) : first, first * 7 + 1, draw.next_below(2),
+                  draw.next_below(1000)};
+    std::uint64_t chain = 16;
     for (const std::uint64_t id : r.hash_ids) {
       chain = hash_combine(chain, id);
       hits += seen.insert(chain).second ? 0 : 16;
