@@ -165,6 +165,29 @@ std::optional<double> price_of(const JsonView& root, const std::string& instance
   return price ? std::optional<double>(price->as_number()) : std::nullopt;
 }
 
+// The brain knows which names and values work; here they get their place in the file. `field` of
+// its error is the key in `settings`.
+template <class Build>
+void check_settings(const JsonView& settings, Build build) {
+  try {
+    build();
+  } catch (const InputError& e) {
+    const auto dot = e.place().field.rfind('.');
+    const auto member =
+        settings.find(dot == std::string::npos ? e.place().field : e.place().field.substr(dot + 1));
+    if (!member) settings.fail(e.expected(), e.place().field + " " + e.found());
+    std::vector<std::string> names;  // "one of: a, b, c"
+    const auto list = e.expected().find(": ");
+    for (std::size_t at = list == std::string::npos ? list : list + 2; at != std::string::npos;) {
+      const auto comma = e.expected().find(", ", at);
+      names.push_back(e.expected().substr(at, comma == std::string::npos ? comma : comma - at));
+      at = comma == std::string::npos ? comma : comma + 2;
+    }
+    const auto near = did_you_mean(member->is_string() ? member->as_string() : "", names);
+    member->fail(e.expected() + (near ? " (did you mean \"" + *near + "\"?)" : ""));
+  }
+}
+
 void check_priced_types(const JsonView& root, const Catalog& catalog) {
   const auto cost = root.find("cost");
   const auto prices = cost ? cost->find("usd_per_hour") : std::nullopt;
@@ -223,6 +246,13 @@ void read_pool(const JsonView& v, const JsonView& root, const Catalog& catalog,
   for (const PoolSpec& other : scenario.fleet.pools) {
     if (other.name == plan.pool.name)
       v.fail("a name that no other pool has", "pool \"" + plan.pool.name + "\" twice");
+  }
+  if (choice.settings) {
+    check_settings(*choice.settings, [&] {
+      policy::InstanceSettings settings = plan.pool.settings;
+      settings.kv_blocks = std::max(settings.kv_blocks, Blocks(1));
+      policy::Instance instance(settings);
+    });
   }
   if (!plan.why_not.empty())
     scenario.misfits.push_back({plan.pool.name, choice.model, choice.instance_type,
@@ -314,8 +344,10 @@ Scenario ScenarioFile::read_document(const std::shared_ptr<const JsonDocument>& 
   std::size_t index = 0;
   for (const JsonView& pool : fleet.items()) read_pool(pool, root, own, folder_, index++, scenario);
   check_priced_types(root, own);
-  if (const auto router = root.find("router"))
+  if (const auto router = root.find("router")) {
     scenario.fleet.router = policy::read_router_settings(*router);
+    check_settings(*router, [&] { policy::Router made(scenario.fleet.router); });
+  }
   scenario.workload = read_workload(root.at("workload"), folder_, overrides);
   if (const auto slo = root.find("slo")) scenario.slo = read_slo(*slo);
   return scenario;

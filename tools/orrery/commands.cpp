@@ -10,6 +10,8 @@ std::function<int()> setup_plan(CLI::App& app, Globals& globals);
 std::function<int()> setup_trace_convert(CLI::App& app, Globals& globals);
 std::function<int()> setup_trace_inspect(CLI::App& app, Globals& globals);
 std::function<int()> setup_trace_synth(CLI::App& app, Globals& globals);
+std::function<int()> setup_simulate(CLI::App& app, Globals& globals);
+std::function<int()> setup_whatif(CLI::App& app, Globals& globals);
 
 // Defined whole in the file of their name.
 extern const Command kDeployCommand, kJournalDumpCommand, kJournalVerifyCommand, kReplayCommand,
@@ -35,6 +37,19 @@ const std::vector<Command>& commands() {
        {"orrery trace synth scenarios/synth/sample.json -o /tmp/synthetic.jsonl",
         "orrery trace synth scenarios/synth/day.json -o /tmp/day.jsonl.zst --seed 7"},
        setup_trace_synth},
+      {"Twin",
+       "simulate",
+       "run a scenario in the twin: latency, throughput, goodput and cost of a fleet under a load",
+       {"orrery simulate scenarios/whatif/llama8b-l4-vs-h100.json",
+        "orrery simulate scenarios/whatif/llama8b-l4-vs-h100.json --variant '1 x H100' -o run "
+        "--journal"},
+       setup_simulate},
+      {"Twin",
+       "whatif",
+       "compare a scenario's variants, or several scenarios, side by side",
+       {"orrery whatif scenarios/whatif/llama8b-l4-vs-h100.json",
+        "orrery whatif scenarios/whatif/llama8b-l4-vs-h100.json --json --seed 2"},
+       setup_whatif},
       {"Check",
        "catalog",
        "what is known of GPUs, instances, models and engine profiles, with sources and dates",
