@@ -233,7 +233,7 @@ class Twin(unittest.TestCase):
         self.assertTrue(variants["2 x L4"]["saturated"])
         self.assertFalse(variants["as given"]["saturated"])
         self.assertLess(variants["1 x H100"]["ttft_ms"]["p50"], variants["as given"]["ttft_ms"]["p50"] / 2)
-        self.assertGreater(variants["4 x L4, prefix aware"]["kv"]["hit_rate"],
+        self.assertGreater(variants["4 x L4, prefix first"]["kv"]["hit_rate"],
                            variants["4 x L4, round robin"]["kv"]["hit_rate"])
 
 

@@ -1,5 +1,6 @@
 // orrery whatif: several fleets under the same load, side by side.
 #include <cmath>
+#include <cstdio>
 #include <functional>
 #include <memory>
 #include <string>
@@ -81,8 +82,14 @@ std::string with_difference(const Outcome& outcome, const Figure& figure) {
   if (!outcome.json.contains("difference_percent")) return text;
   const Json& percent = outcome.json["difference_percent"][figure.name];
   if (!percent.is_number()) return text;
+  // Beyond ten times, a factor reads better than a percentage.
+  constexpr double kTenTimes = 900;
   char note[32];
-  std::snprintf(note, sizeof note, " (%+.0f%%)", percent.get<double>());
+  if (percent.get<double>() > kTenTimes) {
+    std::snprintf(note, sizeof note, " (x%.0f)", 1 + percent.get<double>() / 100);
+  } else {
+    std::snprintf(note, sizeof note, " (%+.0f%%)", percent.get<double>());
+  }
   return text + note;
 }
 
