@@ -1,6 +1,7 @@
 #include "runtime/deploy/local/fleet.h"
 
 #include <chrono>
+#include <cstdio>
 #include <ctime>
 #include <filesystem>
 #include <memory>
@@ -71,6 +72,13 @@ class Fleet {
     net::co_spawn(context_, publish_regularly(), net::detached);
     net::co_spawn(context_, live(), net::detached);
     context_.run();
+    gateway_.flush_journal();
+    // Answers that are cut off wait in coroutines that use what would be destroyed before them:
+    // then the process ends here, with everything written, instead of unwinding them.
+    if (gateway_.in_flight() > 0 || server_.connections() > 0) {
+      std::fflush(nullptr);
+      _exit(exit_code_);
+    }
     return exit_code_;
   }
 
@@ -117,6 +125,7 @@ class Fleet {
     row_.state = "stopped", row_.message = "ended at once by a second signal";
     over_ = true;
     publish();
+    supervisor_.note_gateway_end("ended at once");
     context_.stop();
   }
 

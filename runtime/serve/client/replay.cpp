@@ -264,7 +264,7 @@ class Client {
       }
       const Clock::time_point sent = Clock::now();
       http::response_parser<http::buffer_body> parser;
-      parser.body_limit(boost::none);
+      parser.body_limit(std::uint64_t{1} << 40);  // 1.74 takes "none" for 0 beside a length
       if (!error) {
         co_await http::async_read_header(connection->stream, connection->buffer, parser,
                                          net::redirect_error(net::use_awaitable, error));
