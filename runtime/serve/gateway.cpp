@@ -110,9 +110,8 @@ class Gateway::Placement {
   InstanceId instance_;
 };
 
-Gateway::Gateway(net::io_context& context, GatewayOptions options)
-    : context_(context),
-      options_(std::move(options)),
+Gateway::Gateway(GatewayOptions options)
+    : options_(std::move(options)),
       router_(options_.router),
       started_(host::monotonic_now()),
       created_(static_cast<std::int64_t>(host::wall_clock_seconds())) {

@@ -40,7 +40,7 @@ struct GatewayOptions {
 
 class Gateway {
  public:
-  Gateway(net::io_context& context, GatewayOptions options);
+  explicit Gateway(GatewayOptions options);
   ~Gateway();
 
   // Models come and go with the plan; a model without workers answers 503.
@@ -90,7 +90,6 @@ class Gateway {
   std::string models_json(const ServedModel* only) const;
   std::string metrics_text() const;
 
-  net::io_context& context_;
   GatewayOptions options_;
   policy::Router router_;
   std::unique_ptr<host::JournalFileWriter> journal_;

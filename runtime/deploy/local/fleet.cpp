@@ -56,7 +56,7 @@ class Fleet {
         store_(store),
         desired_(std::move(desired)),
         signals_(context_, SIGINT, SIGTERM),
-        gateway_(context_, gateway_options(options, desired_, run_dir)),
+        gateway_(gateway_options(options, desired_, run_dir)),
         server_(context_, desired_.host, desired_.port,
                 [this](serve::HttpExchange& exchange) { return gateway_.handle(exchange); }),
         supervisor_(context_, gateway_, {host::executable_path(), run_dir, options.journals}) {

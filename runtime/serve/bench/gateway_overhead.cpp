@@ -59,7 +59,7 @@ class Setup {
       : card_(engine::load_card("embedded")),
         loop_(make_core(card_), ""),
         server_(loop_, "127.0.0.1:0") {
-    gateway_ = std::make_unique<Gateway>(context_, GatewayOptions{});
+    gateway_ = std::make_unique<Gateway>(GatewayOptions{});
     gateway_->set_model({ModelId{1}, card_, loop_.block_tokens().value()});
     http_ = std::make_unique<HttpServer>(context_, "127.0.0.1", 0, [this](HttpExchange& exchange) {
       return gateway_->handle(exchange);
@@ -76,6 +76,12 @@ class Setup {
     });
   }
   ~Setup() {
+    socket_.reset();
+    on_context([this]() -> net::awaitable<double> {  // the last answer's coroutine ends first
+      http_->stop_accepting();
+      while (http_->connections() > 0) co_await sleep_for(std::chrono::milliseconds(1));
+      co_return 0;
+    });
     context_.stop();
     thread_.join();
     client_.reset();
