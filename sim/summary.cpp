@@ -1,10 +1,13 @@
 #include "sim/summary.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdio>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "runtime/host/process.h"
 

@@ -1,9 +1,12 @@
 // orrery simulate: one run of the twin.
 #include <cerrno>
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <string>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <sys/stat.h>
