@@ -50,7 +50,7 @@ std::string general_help() {
       groups.emplace_back(command.group);
   std::size_t widest = 0;  // one column of names over all groups
   for (const std::string& name : all_names()) widest = std::max(widest, name.size());
-  const auto padded = [&](std::string name) {
+  const auto padded = [&](const std::string& name) {
     return name + std::string(widest - name.size(), ' ');
   };
   for (const std::string& group : groups) {

@@ -62,7 +62,7 @@ std::string suggestion(const std::string& word, const std::vector<std::string>& 
 }
 
 int unknown_command(const std::vector<std::string>& words, std::size_t at) {
-  const std::string first = words[at];
+  const std::string& first = words[at];
   for (const MissingCommand& missing : missing_commands()) {
     if (first != missing.name) continue;
     if (std::find(words.begin(), words.end(), "--help") != words.end()) {
@@ -103,7 +103,7 @@ std::string unexpected_argument(const CLI::App& app) {
 
 int bad_options(const CLI::App& app, std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
-  const std::string name = app.get_name();
+  const std::string& name = app.get_name();
   return complain(
       name.substr(std::string("orrery ").size()) + ": " + text + "; see " + name + " --help",
       kBadInput);
