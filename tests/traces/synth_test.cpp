@@ -51,7 +51,8 @@ TEST(Synth, the_sample_is_light_enough_for_a_small_model_on_two_cores) {
       read_all(open_trace(std::string(ORRERY_SOURCE_DIR) + "/scenarios/traces/sample.jsonl"));
   const Characterisation c = characterise(r.rows);
   EXPECT_EQ(c.requests, 240);
-  EXPECT_NEAR(to_seconds(c.span()), 60, 6);
+  // Short enough to replay, slow enough on average for one worker; its bursts need several.
+  EXPECT_NEAR(to_seconds(c.span()), 33, 3);
   EXPECT_GE(c.input_tokens.min(), 16);
   EXPECT_LE(c.input_tokens.max(), 200);
   EXPECT_NEAR(c.input_tokens.mean(), 70, 8);
