@@ -22,9 +22,13 @@ inline std::int64_t pick(RandomStream& r, std::int64_t low, std::int64_t high) {
 }
 
 inline PoolSpec random_pool(RandomStream& r, std::int64_t block) {
-  const auto model = std::make_shared<ToyModel>(pick(r, 1, 20 * kMs), pick(r, 0, 20'000'000),
-                                                pick(r, 0, 3) * pick(r, 0, 500'000));
-  PoolSpec pool = toy_pool(model, pick(r, 12, 120), static_cast<int>(pick(r, 1, 3)));
+  // One draw a statement: compilers order the arguments of a call as they like.
+  const std::int64_t fixed = pick(r, 1, 20 * kMs), per_token = pick(r, 0, 20'000'000);
+  const std::int64_t steepness = pick(r, 0, 3);
+  const std::int64_t per_context = steepness * pick(r, 0, 500'000);
+  const std::int64_t blocks = pick(r, 12, 120), replicas = pick(r, 1, 3);
+  PoolSpec pool = toy_pool(std::make_shared<ToyModel>(fixed, per_token, per_context), blocks,
+                           static_cast<int>(replicas));
   policy::InstanceSettings& s = pool.settings;
   s.block_tokens = Tokens(block);
   s.max_batched_tokens = Tokens(pick(r, 16, 300));
@@ -37,7 +41,8 @@ inline PoolSpec random_pool(RandomStream& r, std::int64_t block) {
 }
 
 inline traces::TraceRequest random_row(RandomStream& r, double at) {
-  traces::TraceRequest q = row(at, pick(r, 1, 300), pick(r, 1, 200));
+  const std::int64_t input = pick(r, 1, 300), output = pick(r, 1, 200);
+  traces::TraceRequest q = row(at, input, output);
   if (pick(r, 0, 2) == 0) q.max_tokens = pick(r, 1, 150);
   q.tenant = pick(r, 0, 1) == 0 ? "a" : "b";
   q.priority = static_cast<std::int32_t>(pick(r, 0, 2));
@@ -65,7 +70,8 @@ inline RandomScenario random_scenario(std::uint64_t seed) {
   std::vector<std::int64_t> history(4, 0);
   for (int i = 0; i < 60; ++i) {
     // Bunches of simultaneous arrivals, and pauses in which everything ends.
-    if (pick(r, 0, 2) > 0) at += r.next_exponential() * (pick(r, 0, 9) == 0 ? 5.0 : 0.05);
+    const double mean = pick(r, 0, 9) == 0 ? 5.0 : 0.05;
+    if (pick(r, 0, 2) > 0) at += r.next_exponential() * mean;
     traces::TraceRequest q = random_row(r, at);
     if (mode == 2 || pick(r, 0, 4) == 0) {
       const auto session = static_cast<std::size_t>(pick(r, 0, 3));
