@@ -58,7 +58,7 @@ streamed_answer() {
 import json, sys, time, urllib.request
 with urllib.request.urlopen(sys.argv[1] + "/v1/models", timeout=30) as answer:
     model = json.load(answer)["data"][0]["id"]
-body = {"model": model, "stream": True, "max_tokens": 48, "seed": 1,
+body = {"model": model, "stream": True, "max_tokens": 48, "seed": 1, "ignore_eos": True,
         "messages": [{"role": "user", "content": "What does an orrery show?"}]}
 request = urllib.request.Request(sys.argv[1] + "/v1/chat/completions", json.dumps(body).encode(),
                                  {"Content-Type": "application/json"})
