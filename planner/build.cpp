@@ -60,13 +60,61 @@ std::uint64_t hash_row(std::uint64_t h, const traces::TraceRequest& r) {
   return h;
 }
 
-// A figure of a summary with the keys of the shape that all results share.
+// A summary's figures, in the shape that all results share, without what is not a figure of the
+// fleet (how the run was made stands in "repeat") and without the breakdowns.
 Json predicted_of(const sim::Summary& summary) {
   Json out;
-  for (const char* key : {"requests", "ttft_ms", "itl_ms", "tpot_ms", "e2e_ms", "queue_ms",
-                          "throughput", "goodput", "kv", "cost", "saturated"})
-    if (summary.json.contains(key)) out[key] = summary.json.at(key);
+  for (const auto& [key, value] : summary.json.items()) {
+    if (key != "by" && key != "sim" && key != "seed" && key != "version" && key != "workload")
+      out[key] = value;
+  }
   return out;
+}
+
+// A fingerprint of the step times that the plan rests on: a profile that says otherwise shows.
+std::uint64_t hash_of(const cost::StepModel& model) {
+  std::uint64_t h = 0;
+  for (std::int64_t tokens = 1; tokens <= 4096; tokens *= 4) {
+    cost::StepShape shape;
+    shape.tokens = shape.sequences = shape.sampled = shape.decode_sequences = tokens;
+    shape.decode_context = 500 * tokens;
+    const cost::StepTime decode = model.time(shape);
+    h = hash_combine(h, static_cast<std::uint64_t>(decode.fixed_ps));
+    h = hash_combine(h, static_cast<std::uint64_t>(decode.per_context_ps));
+    shape.decode_sequences = shape.decode_context = 0;
+    shape.sequences = shape.sampled = 1;
+    shape.prefill_tokens = shape.prefill_context = tokens;
+    shape.prefill_pairs = tokens * (tokens + 1) / 2;
+    h = hash_combine(h, static_cast<std::uint64_t>(model.time(shape).fixed_ps));
+  }
+  return h;
+}
+
+// The requests as if the first half of each prompt (in whole blocks) were one prefix they share.
+std::vector<traces::TraceRequest> half_shared(const std::vector<traces::TraceRequest>& requests) {
+  constexpr std::int64_t kBlock = 16;
+  std::vector<traces::TraceRequest> out = requests;
+  std::uint64_t own = std::uint64_t{1} << 32;  // ids below are the shared prefix's
+  for (traces::TraceRequest& r : out) {
+    r.block_tokens = kBlock;
+    const std::int64_t blocks = (r.input_tokens + kBlock - 1) / kBlock;
+    for (std::int64_t b = 0; b < blocks; ++b)
+      r.hash_ids.push_back(b < blocks / 2 ? static_cast<std::uint64_t>(b) + 1 : ++own);
+  }
+  return out;
+}
+
+Json read_report(const traces::ReadReport& report) {
+  Json bad = Json::object(), odd = Json::object();
+  for (const traces::RowProblem& p : report.problems)
+    bad[p.kind] = Json{{"count", p.count}, {"first_line", p.first_line}};
+  for (const traces::RowProblem& p : report.oddities)
+    odd[p.kind] = Json{{"count", p.count}, {"first_line", p.first_line}};
+  return Json{{"format", report.format},
+              {"rows", report.rows},
+              {"bad", report.bad},
+              {"bad_by_kind", std::move(bad)},
+              {"handled", std::move(odd)}};
 }
 
 Json rejected_json(const std::vector<Rejection>& rejected) {
@@ -119,14 +167,16 @@ SplitTrace load_trace(const PlanRequest& request) {
   SplitTrace out;
   out.name = request.trace;
   std::vector<traces::TraceRequest> all;
-  const auto file = traces::open_trace(request.trace);
+  const auto file = traces::open_trace(request.trace, request.reading);
   traces::TraceRequest row;
   while (file->next(row)) {
     if (request.max_requests && static_cast<std::int64_t>(all.size()) >= *request.max_requests)
       break;
     out.hash = hash_row(out.hash, row);
+    out.has_prefix_data = out.has_prefix_data || !row.hash_ids.empty() || row.history_tokens > 0;
     all.push_back(row);
   }
+  out.report = file->report();
   if (all.empty()) throw InputError({request.trace, 0, ""}, "no usable request", "at least one");
   if (request.rate_scale != 1) {
     for (traces::TraceRequest& r : all)
@@ -147,6 +197,9 @@ SplitTrace load_trace(const PlanRequest& request) {
   return out;
 }
 
+// One more run of the chosen fleet, with block ids made up for every request: not for huge traces.
+constexpr std::size_t kMostForSensitivity = 200'000;
+
 PlanOutcome make_plan(const PlanRequest& request, const sim::Catalog& catalog,
                       const SplitTrace& trace, const SearchOptions& options) {
   PlanOutcome out;
@@ -163,6 +216,14 @@ PlanOutcome make_plan(const PlanRequest& request, const sim::Catalog& catalog,
   plan.pools = {pool_of(best, request)};
   plan.router_policy = request.router.policy;
   plan.predicted = predicted_of(best.summary);
+  if (!trace.has_prefix_data && trace.sizing.size() <= kMostForSensitivity) {
+    out.half_cached = try_fleet(best.candidate, best.replicas, half_shared(trace.sizing), request,
+                                options, false);
+    out.has_half_cached = true;
+    plan.predicted["sensitivity"] =
+        Json{{"note", "no prefix data in trace: every prompt token is computed"},
+             {"half_of_each_prompt_cached", predicted_of(out.half_cached)}};
+  }
   plan.slo = request.slo_json;
   plan.usd_per_hour = best.usd_per_hour;
   plan.alternatives = Json::array();
@@ -186,7 +247,9 @@ PlanOutcome make_plan(const PlanRequest& request, const sim::Catalog& catalog,
                      {"sized_on_requests", static_cast<std::int64_t>(trace.sizing.size())},
                      {"seed", options.seed},
                      {"version", ORRERY_VERSION},
+                     {"trace_rows", read_report(trace.report)},
                      {"step_model", best.candidate.pool.step_model->source()},
+                     {"step_model_hash", hash_of(*best.candidate.pool.step_model)},
                      {"bound_replicas", best.bound},
                      {"simulations", out.search.simulations}};
   return out;

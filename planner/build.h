@@ -21,7 +21,9 @@ Candidates enumerate(const PlanRequest& request, const sim::Catalog& catalog);
 struct SplitTrace {
   std::vector<traces::TraceRequest> sizing, later;
   std::string name;
-  std::uint64_t hash = 0;  // of all rows, for the plan's "repeat"
+  std::uint64_t hash = 0;        // of all rows, for the plan's "repeat"
+  traces::ReadReport report;     // what was odd or bad about the file
+  bool has_prefix_data = false;  // block ids or session histories are given
 };
 SplitTrace load_trace(const PlanRequest& request);
 
@@ -31,6 +33,8 @@ struct PlanOutcome {
   SearchResult search;
   sim::Summary later;  // the chosen fleet on the later part
   bool has_later = false;
+  sim::Summary half_cached;      // the chosen fleet if half of each prompt were cached, where the
+  bool has_half_cached = false;  // trace says nothing of prefixes
 };
 PlanOutcome make_plan(const PlanRequest& request, const sim::Catalog& catalog,
                       const SplitTrace& trace, const SearchOptions& options);

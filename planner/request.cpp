@@ -77,12 +77,14 @@ void read_model(const JsonView& v, PlanRequest& request) {
 }
 
 void read_workload(const JsonView& v, const std::string& folder, PlanRequest& request) {
-  v.allow_only({"trace", "rate_scale", "max_requests"});
+  v.allow_only({"trace", "rate_scale", "max_requests", "tolerate", "time_unit"});
   request.trace = v.get("trace", "");
   if (!request.trace.empty() && request.trace.front() != '/' && !folder.empty())
     request.trace = folder + "/" + request.trace;
   request.rate_scale = v.get("rate_scale", 1.0);
   if (!(request.rate_scale > 0)) v.at("rate_scale").fail("a number above 0");
+  request.reading.tolerate = v.get("tolerate", false);
+  request.reading.time_unit = v.get("time_unit", "auto");
   if (const auto most = v.find("max_requests")) {
     request.max_requests = most->as_int();
     if (*request.max_requests < 1) most->fail("at least 1");
@@ -100,11 +102,11 @@ void read_search(const JsonView& v, PlanRequest& request) {
 }  // namespace
 
 PlanRequest read_plan_request(const JsonView& v, const std::string& folder) {
+  if (v.at("schema").as_string() != "orrery.request.v1")
+    v.at("schema").fail("\"orrery.request.v1\"");
   v.allow_only({"schema", "name", "models", "workload", "slo", "objective", "constraints", "search",
                 "router", "settings"});
   PlanRequest request;
-  if (v.at("schema").as_string() != "orrery.request.v1")
-    v.at("schema").fail("\"orrery.request.v1\"");
   request.name = v.get("name", "");
   read_model(v.at("models"), request);
   if (const auto workload = v.find("workload")) read_workload(*workload, folder, request);

@@ -8,6 +8,7 @@
 #include "runtime/base/json.h"
 #include "runtime/policy/router/router.h"
 #include "sim/simulate.h"
+#include "traces/trace.h"
 
 namespace orrery::planner {
 
@@ -20,10 +21,11 @@ struct InstanceChoice {
 
 struct PlanRequest {
   std::string name;
-  std::string model;         // catalogue id, or "embedded"
-  std::string precision;     // of the weights; empty: as published
-  std::string kv_precision;  // empty: the activations' type
-  std::string trace;         // path; relative ones are taken from the request's folder
+  std::string model;            // catalogue id, or "embedded"
+  std::string precision;        // of the weights; empty: as published
+  std::string kv_precision;     // empty: the activations' type
+  std::string trace;            // path; relative ones are taken from the request's folder
+  traces::ReadOptions reading;  // how its rows are read
   double rate_scale = 1;
   std::optional<std::int64_t> max_requests;
   sim::Slo slo;

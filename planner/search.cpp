@@ -78,6 +78,7 @@ class Sizing {
     // The bound itself passed: show that one fewer fails.
     if (high == bound_ && bound_ > 1) {
       for (std::int64_t n = bound_ - 1; n >= 1 && try_count(n); --n) high = n;
+      if (stopped()) return stopped_early();
     }
     return finish(high);
   }

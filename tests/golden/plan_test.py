@@ -134,7 +134,7 @@ class PlanCommand(unittest.TestCase):
         self.refused(2, "nowhere.json", "nowhere.json")
         self.refused(2, self.request(), "gone.csv", trace="gone.csv")
         self.refused(2, self.request(constraint={}), "request.json", "constraint", "constraints")
-        self.refused(2, self.request(schema="orrery.scenario.v1"), "orrery.request.v1")
+        self.refused(2, self.request(schema="orrery.scenario.v1", fleet=[]), "orrery.scenario.v1", "orrery.request.v1")
         self.refused(2, self.request(slo={}), "slo", "at least one target")
         self.refused(2, self.request(slo={"ttft": {"p99": 1}}), "ttft", "ttft_ms")
         self.refused(2, self.request(models=["llama-3.1-8c"]), "llama-3.1-8c", "llama-3.1-8b")
@@ -144,6 +144,29 @@ class PlanCommand(unittest.TestCase):
         self.refused(2, "broken.json", "broken.json:2")
         (self.tmp / "empty.csv").write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n")
         self.refused(2, self.request(), "empty.csv", trace="empty.csv")
+
+    def test_bad_rows_are_counted_and_more_than_one_in_a_hundred_refused(self):
+        lines = trace_text().splitlines()
+        lines[7] = "2026-01-01 00:00:01,lots,5"
+        (self.tmp / "trace.csv").write_text("\r\n".join(lines))
+        done = self.run_plan(self.request(), "--trace", "trace.csv")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("(first on line 8)", done.stdout)
+        self.assertIn("CRLF", done.stdout)
+        rows = json.loads(self.run_plan(self.request(), "--trace", "trace.csv", "--json").stdout)["repeat"]["trace_rows"]
+        self.assertEqual((rows["rows"], rows["bad"]), (400, 1))
+        for i in range(10, 20):
+            lines[i] = "2026-01-01 00:00:01,lots,5"
+        (self.tmp / "trace.csv").write_text("\n".join(lines))
+        self.refused(2, self.request(), "trace.csv", "--tolerate")
+        self.assertEqual(self.run_plan(self.request(), "--trace", "trace.csv", "--tolerate").returncode, 0)
+
+    def test_a_trace_without_prefixes_is_said_to_have_none(self):
+        plan = json.loads(self.run_plan(self.request(), "--trace", "trace.csv", "--json").stdout)
+        self.assertEqual(plan["predicted"]["kv"]["hit_rate"] or 0, 0)
+        half = plan["predicted"]["sensitivity"]["half_of_each_prompt_cached"]
+        self.assertGreater(half["kv"]["hit_rate"], 0.3)
+        self.assertLess(half["ttft_ms"]["mean"], plan["predicted"]["ttft_ms"]["mean"])
 
     def test_understood_but_not_here(self):
         self.refused(3, self.request(objective="latency"), "latency")

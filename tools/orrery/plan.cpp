@@ -20,6 +20,8 @@ namespace {
 struct PlanArguments {
   std::string request, trace, output;
   int threads = 0;
+  bool tolerate = false;
+  std::string time_unit;
   std::int64_t measure = 0;
   std::string again;
 };
@@ -83,6 +85,18 @@ void print_rejected(const std::vector<planner::Rejection>& rejected) {
   table.print(2);
 }
 
+// What was wrong or odd about the trace, in a line each.
+void print_oddities(const traces::ReadReport& report) {
+  std::string bad, odd;
+  for (const traces::RowProblem& p : report.problems)
+    bad += (bad.empty() ? "" : ", ") + p.kind + " x " + format_count(p.count) + " (first on line " +
+           std::to_string(p.first_line) + ")";
+  for (const traces::RowProblem& p : report.oddities)
+    odd += (odd.empty() ? "" : ", ") + p.kind + " x " + format_count(p.count);
+  if (!bad.empty()) print_line("Rows of the trace left out: " + bad + ".");
+  if (!odd.empty()) print_line("Handled in the trace: " + odd + ".");
+}
+
 void print_plan(const planner::PlanOutcome& outcome, const planner::PlanRequest& request,
                 const planner::SplitTrace& trace, const std::string& output) {
   if (!outcome.feasible) {
@@ -113,6 +127,16 @@ void print_plan(const planner::PlanOutcome& outcome, const planner::PlanRequest&
     line.back() = '.';
     print_line(line);
   }
+  if (outcome.has_half_cached) {
+    std::string line =
+        "No prefix data in trace, so nothing is shared. Were half of each prompt cached:";
+    for (const sim::SloTarget& t : request.slo.targets)
+      line += " " + t.metric.substr(0, t.metric.size() - 3) + " " +
+              figure(outcome.half_cached.json, t) + ",";
+    line.back() = '.';
+    print_line(line);
+  }
+  print_oddities(trace.report);
   print_rejected(outcome.search.rejected);
   if (!output.empty()) {
     print_line();
@@ -143,6 +167,8 @@ int run_plan(const PlanArguments& arguments, const Globals& globals) {
   planner::PlanRequest request = planner::read_plan_request(
       document, std::filesystem::path(arguments.request).parent_path().string());
   if (!arguments.trace.empty()) request.trace = arguments.trace;
+  if (arguments.tolerate) request.reading.tolerate = true;
+  if (!arguments.time_unit.empty()) request.reading.time_unit = arguments.time_unit;
   if (request.trace.empty())
     throw InputError({arguments.request, 0, "workload.trace"}, "no trace",
                      "a trace in the request or --trace FILE");
@@ -183,6 +209,8 @@ std::function<int()> setup_plan(CLI::App& app, Globals& globals) {
   auto arguments = std::make_shared<PlanArguments>();
   app.add_option("request", arguments->request, "plan request (orrery.request.v1)")->required();
   app.add_option("--trace", arguments->trace, "trace to size on, instead of the request's own");
+  app.add_flag("--tolerate", arguments->tolerate, "go on with more than 1 % bad rows");
+  app.add_option("--time-unit", arguments->time_unit, "of numeric timestamps: s, ms, us, ns");
   app.add_option("-o,--output", arguments->output, "where to write plan.json");
   app.add_option("--threads", arguments->threads, "simulations at a time (default: one a core)");
   app.add_option("--measure", arguments->measure, "deploy the best N and rank on measured figures");
