@@ -7,6 +7,7 @@
 
 #include "runtime/base/check.h"
 #include "runtime/base/errors.h"
+#include "runtime/host/files.h"
 
 namespace orrery::sim {
 namespace {
@@ -328,7 +329,22 @@ void FleetRun::finish() {
   }
   journal_hash_ = hash;
   for (auto& file : journal_files_) file->flush();
+  if (!options_.journal_dir.empty()) write_manifest();
   recorder_.finish();
+}
+
+// Which journal is whose, as a live run's folder says it, so that one command verifies both.
+void FleetRun::write_manifest() const {
+  Json workers = Json::array();
+  for (std::size_t i = 0; i < replicas_.size(); ++i) {
+    workers.push_back({{"instance", i},
+                       {"slot", fleet_.pools[pool_of_[i]].name},
+                       {"journal", "instance-" + std::to_string(i) + ".journal"},
+                       {"end", "clean"}});
+  }
+  const Json manifest = {{"gateway", {{"journal", "router.journal"}, {"end", "clean"}}},
+                         {"workers", workers}};
+  host::write_file(options_.journal_dir + "/fleet.json", manifest.dump(1) + "\n");
 }
 
 std::vector<std::int64_t> FleetRun::gaps_over() const {

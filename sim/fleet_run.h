@@ -2,8 +2,10 @@
 // replica. At equal time: arrivals, then completions, then kicks, each in the order of their ids.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/host/journal_file.h"
@@ -44,7 +46,6 @@ class FleetRun {
   Time end() const { return now_; }
   std::int64_t unfinished() const { return static_cast<std::int64_t>(live_.size()); }
   std::int64_t events() const { return events_; }
-  std::int64_t kv_looked_up() const;  // prompt tokens, over all instances
   std::uint64_t journal_hash() const { return journal_hash_; }
   bool stopped_early() const { return stopped_early_; }
   bool slo_impossible() const { return slo_impossible_; }
@@ -60,6 +61,7 @@ class FleetRun {
 
   void build_replicas();
   void open_journals();
+  void write_manifest() const;
   void finish();
   bool give_up();
   void arrive(Time now);

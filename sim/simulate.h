@@ -78,7 +78,8 @@ struct RequestOutcome {
 struct RunOptions {
   std::uint64_t seed = 1;
   bool macro_steps = true;  // off: decode steps one by one; same results, slower
-  // Empty: only the running hash. Else router.journal and instance-N.journal are written there.
+  // Empty: only the running hash. Else router.journal, instance-N.journal and fleet.json, which
+  // names them, are written there.
   std::string journal_dir;
   std::function<void(const RequestOutcome&)> on_request;  // in the order in which they end
   // Every token as it comes, in each instance's own order. Slow; for tests.

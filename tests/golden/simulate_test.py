@@ -101,6 +101,14 @@ class Twin(unittest.TestCase):
         self.assertTrue(all(float(r["ttft_ms"]) <= float(r["e2e_ms"]) for r in rows))
         self.assertEqual(sorted(p.name for p in folder.glob("*.journal")),
                          ["instance-0.journal", "instance-1.journal", "router.journal"])
+        verdict = json.loads(run("journal", "verify", folder, "--json").stdout)
+        self.assertEqual((verdict["ok"], verdict["placements"], verdict["confirmed"]), (True, 60, 60))
+        journal = bytearray((folder / "instance-1.journal").read_bytes())
+        journal[len(journal) // 2] ^= 1
+        (folder / "instance-1.journal").write_bytes(journal)
+        damaged = run("journal", "verify", folder)
+        self.assertNotEqual(damaged.returncode, 0)
+        self.assertIn("record", damaged.stdout + damaged.stderr)
 
     def test_a_trace_on_the_command_line_replaces_the_scenarios(self):
         trace = self.file("TIMESTAMP,ContextTokens,GeneratedTokens\r\n"

@@ -26,7 +26,8 @@ std::vector<std::filesystem::path> journals_of(std::uint64_t seed) {
   options.journal_dir = folder.string();
   simulate(s.fleet, s.workload, {}, options);
   std::vector<std::filesystem::path> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) paths.push_back(entry);
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (entry.path().extension() == ".journal") paths.push_back(entry);
   std::sort(paths.begin(), paths.end());
   return paths;
 }
