@@ -100,6 +100,7 @@ class Replica {
   Replica(const PoolSpec& pool, const ReplicaContext& context, TokenGaps& gaps);
 
   policy::Instance& instance() { return instance_; }
+  const policy::Instance& instance() const { return instance_; }
   bool busy() const { return busy_; }
 
   // Takes a request at `now`. Repetitions done by then are completed, and the step in flight ends

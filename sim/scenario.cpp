@@ -201,6 +201,17 @@ void check_priced_types(const JsonView& root, const Catalog& catalog) {
   }
 }
 
+// {"id": NAME} refers to the catalogue's model.
+bool only_names_a_model(const JsonView& v, const Catalog& catalog) {
+  if (!v.is_object() || v.size() != 1 || !v.has("id")) return false;
+  try {
+    catalog.model(v.at("id").as_string());
+  } catch (const InputError& e) {
+    v.at("id").fail(e.expected() + ", or the keys of a model of its own", e.found());
+  }
+  return true;
+}
+
 void read_pool(const JsonView& v, const JsonView& root, const Catalog& catalog,
                const std::string& folder, std::size_t index, Scenario& scenario) {
   v.allow_only({"name", "model", "instance_type", "tp", "pp", "precision", "kv_precision",
@@ -336,8 +347,10 @@ Scenario ScenarioFile::read_document(const std::shared_ptr<const JsonDocument>& 
   scenario.name = root.get("name", path_.substr(path_.rfind('/') + 1));
   Catalog own = catalog;
   if (const auto models = root.find("models")) {
-    for (const JsonView& model : models->items())
-      own.models.insert(own.models.begin(), cost::read_model(model));
+    for (const JsonView& model : models->items()) {
+      if (!only_names_a_model(model, catalog))
+        own.models.insert(own.models.begin(), cost::read_model(model));
+    }
   }
   const JsonView fleet = root.at("fleet");
   if (fleet.items().empty()) fleet.fail("at least one pool", "an empty list");

@@ -41,7 +41,7 @@ struct Machines {
   std::set<std::string> unpriced;
 
   void add(const Replica& replica, const PoolSpec& pool) {
-    const policy::InstanceLoad load = const_cast<Replica&>(replica).instance().load();
+    const policy::InstanceLoad load = replica.instance().load();
     ++replicas;
     iterations += replica.iterations();
     preemptions += load.preemptions, recomputed += load.recomputed_tokens;
@@ -139,11 +139,7 @@ Json workload_of(const FleetRun& run, const WorkloadSpec& spec, double span_s) {
     json["send_delay_ms"] = LatencyMetric{workload.send_delay()}.to_json();
     json["note"] = "not open loop: requests in flight are limited, so some are sent late";
   }
-  if (spec.idle_gap_cap) {
-    const double raw = to_seconds(workload.raw_span());
-    json["idle_time_compressed_fraction"] =
-        raw > 0 ? 1 - to_seconds(workload.capped_span()) / raw : 0;
-  }
+  if (spec.idle_gap_cap) json["idle_time_compressed_fraction"] = workload.idle_removed_share();
   json["failed_in_trace_skipped"] = workload.trace_failures();
   if (!workload.skipped_kinds().empty()) json["kinds_skipped"] = workload.skipped_kinds();
   return json;

@@ -80,7 +80,10 @@ Time Workload::scaled_arrival(Duration arrival) {
   }
   Duration gap = std::max(arrival - *last_arrival_, Duration(0));
   raw_span_ += gap;
-  if (spec_.idle_gap_cap) gap = std::min(gap, *spec_.idle_gap_cap);
+  if (spec_.idle_gap_cap && gap > *spec_.idle_gap_cap) {
+    idle_.idle += gap, idle_.idle_left += *spec_.idle_gap_cap;
+    gap = *spec_.idle_gap_cap;
+  }
   capped_span_ += gap;
   last_arrival_ = std::max(arrival, *last_arrival_);
   const Duration at = *first_arrival_ + capped_span_;
@@ -135,6 +138,7 @@ void Workload::load_all() {
   skipped_kinds_.clear();
   first_arrival_ = last_arrival_ = std::nullopt;
   raw_span_ = capped_span_ = Duration(0);
+  idle_ = {};
   source_ = spec_.open();
   std::vector<std::string> ids, afters;
   Row row;

@@ -23,6 +23,7 @@
 #include "runtime/base/units.h"
 #include "sim/simulate.h"
 #include "traces/trace.h"
+#include "traces/transform.h"
 
 namespace orrery::sim {
 
@@ -88,6 +89,8 @@ class Workload {
   // Trace time between the first and the last arrival read, before and after capping idle gaps.
   Duration raw_span() const { return raw_span_; }
   Duration capped_span() const { return capped_span_; }
+  // Of the time in gaps above the cap, the share that the cap took away (as `trace convert` says).
+  double idle_removed_share() const { return idle_.idle_removed_share(); }
   const QuantileSketch& send_delay() const { return send_delay_; }
 
  private:
@@ -107,6 +110,7 @@ class Workload {
   std::map<std::string, std::int64_t> skipped_kinds_;
   std::optional<Duration> first_arrival_, last_arrival_;
   Duration raw_span_, capped_span_;
+  traces::TransformReport idle_;
   QuantileSketch send_delay_;
 
   // Streamed rows: a short look-ahead. Kept rows: all of them, `cursor_` is the next root.

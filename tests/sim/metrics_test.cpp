@@ -200,6 +200,28 @@ TEST(Metrics, percentiles_pool_samples_and_say_when_they_are_the_maximum) {
   EXPECT_EQ(s.json["by"]["model"]["other"]["requests"]["submitted"], 10);
 }
 
+// Nearest rank: the p-th percentile of n values is the ceil(p n / 100)-th smallest.
+TEST(Metrics, of_eight_values_p99_is_marked_as_the_maximum_and_p50_is_the_fourth) {
+  std::vector<traces::TraceRequest> rows;
+  for (int i = 0; i < 8; ++i) rows.push_back(row(i * 10, 100 * (8 - i), 1));
+  const Summary s = simulate(one(toy_pool(std::make_shared<ToyModel>(0, kMs, 0), 1000)),
+                             list_workload(rows), {}, {});
+  const Json& ttft = s.json["ttft_ms"];
+  EXPECT_EQ(ttft["count"], 8);
+  EXPECT_EQ(ttft["max"], 800.0);
+  EXPECT_NEAR(ttft["p99"].get<double>(), 800, 800.0 / 256);
+  EXPECT_NEAR(ttft["p50"].get<double>(), 400, 400.0 / 256);
+  EXPECT_EQ(ttft["note"], "p99 is the maximum of 8 values");
+  rows.resize(99, row(100, 100, 1));
+  for (int i = 8; i < 99; ++i) rows[static_cast<std::size_t>(i)].arrival = seconds(10 * i);
+  rows.push_back(row(1000, 100, 1));
+  const Summary more = simulate(one(toy_pool(std::make_shared<ToyModel>(0, kMs, 0), 1000)),
+                                list_workload(rows), {}, {});
+  EXPECT_EQ(more.json["ttft_ms"]["count"], 100);
+  EXPECT_FALSE(more.json["ttft_ms"].contains("note")) << "the 99th of 100 is not the maximum";
+  EXPECT_NEAR(more.json["ttft_ms"]["p99"].get<double>(), 700, 700.0 / 256);
+}
+
 TEST(Metrics, an_unknown_price_is_null_and_named) {
   PoolSpec pool = toy_pool(std::make_shared<ToyModel>(kMs, 0, 0), 1000);
   pool.usd_per_hour_per_replica = std::numeric_limits<double>::quiet_NaN();

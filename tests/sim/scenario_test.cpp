@@ -83,6 +83,28 @@ TEST(ScenarioFiles, schema_and_reader_refuse_the_same) {
   }
 }
 
+TEST(ScenarioFiles, a_model_with_an_id_alone_is_the_catalogues) {
+  const Catalog catalog = load_catalog(ORRERY_SOURCE_ROOT);
+  const auto path = std::filesystem::path(testing::TempDir()) / "models.json";
+  const auto text = [](const std::string& id) {
+    return R"({"schema": "orrery.scenario.v1", "models": [{"id": ")" + id +
+           R"("}], "fleet": [{"model": "llama-3.1-8b", "instance_type": "g6.xlarge"}],
+               "workload": {"trace": "none.csv"}})";
+  };
+  host::write_file(path.string(), text("llama-3.1-8b"));
+  const Scenario scenario = ScenarioFile(path.string()).read(catalog, {});
+  EXPECT_TRUE(scenario.misfits.empty());
+  EXPECT_EQ(scenario.fleet.pools.at(0).model, "llama-3.1-8b");
+  host::write_file(path.string(), text("llama-3.1-9b"));
+  try {
+    ScenarioFile(path.string()).read(catalog, {});
+    FAIL() << "a name that the catalogue does not have";
+  } catch (const InputError& e) {
+    EXPECT_EQ(e.place().field, "models[0].id");
+    EXPECT_NE(std::string(e.what()).find("llama-3.1-8b"), std::string::npos) << e.what();
+  }
+}
+
 TEST(ScenarioFiles, the_shipped_sample_trace_fits_the_row_schema) {
   const Json row_schema = schema("trace.v1.json");
   const std::string path = kScenarios + "/traces/sample.jsonl";

@@ -19,6 +19,36 @@ std::vector<std::int64_t> arrivals_ms(const WorkloadSpec& spec) {
   return times;
 }
 
+// As `trace convert --cap-gap` says it: of the idle time, not of the whole trace.
+TEST(Workload, the_share_of_idle_time_removed_is_that_of_the_trace_tools) {
+  const std::vector<traces::TraceRequest> rows = {row(0, 9, 1), row(10, 9, 1), row(7210, 9, 1),
+                                                  row(7220, 9, 1)};
+  for (const double cap : {60.0, 5.0, 8000.0}) {
+    WorkloadSpec spec = list_workload(rows);
+    spec.idle_gap_cap = Duration(static_cast<std::int64_t>(cap * 1e9));
+    const FleetSpec fleet{{toy_pool(std::make_shared<ToyModel>(kMs, 0, 0), 100)}, {}};
+    traces::TransformOptions options;
+    options.cap_gap = spec.idle_gap_cap;
+    traces::TransformReport report;
+    const auto capped = traces::transform(spec.open(), options, report);
+    traces::TraceRequest request;
+    while (capped->next(request)) {
+    }
+    const Summary s = simulate(fleet, spec, {}, {});
+    const auto share = s.json["workload"]["idle_time_compressed_fraction"].get<double>();
+    EXPECT_EQ(share, report.idle_removed_share()) << cap;
+    if (cap == 60) {
+      EXPECT_NEAR(share, 0.992, 0.0005);
+    }
+    // A trace whose first rows name a session is read twice, and counted once.
+    std::vector<traces::TraceRequest> turns = rows;
+    for (auto& turn : turns) turn.session = "s";
+    WorkloadSpec twice = list_workload(turns);
+    twice.idle_gap_cap = spec.idle_gap_cap;
+    EXPECT_EQ(Workload(twice).idle_removed_share(), share) << cap;
+  }
+}
+
 // Two tools, two clocks: here the cap is in trace seconds and comes first, then the scale.
 TEST(Workload, idle_gap_cap_is_in_trace_time_and_comes_before_the_scale) {
   WorkloadSpec spec =
