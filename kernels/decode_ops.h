@@ -130,7 +130,7 @@ struct DecodeOps {
   const char* (*copy_in)(void* to, const void* from_host, std::size_t bytes);  // waits
   const char* (*copy_out)(void* to_host, const void* from,
                           std::size_t bytes);  // waits for launches
-  double (*memory_bytes_per_s)();  // memory clock times bus width; 0: unknown
+  double (*memory_bytes_per_s)();              // memory clock times bus width; 0: unknown
 };
 
 const DecodeOps& simt_ops();

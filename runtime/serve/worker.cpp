@@ -1,14 +1,14 @@
 #include "runtime/serve/worker.h"
 
-#include <signal.h>
-#include <sys/prctl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <memory>
 #include <semaphore>
 #include <utility>
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
 #include "runtime/engine/cpu/cpu_executor.h"
 #include "runtime/engine/engine_core.h"

@@ -9,11 +9,11 @@
 namespace orrery::serve {
 
 struct WorkerOptions {
-  std::string model = "embedded";        // as engine::load_card takes it
-  policy::InstanceSettings settings;     // max_context is lowered to the model's
-  std::string listen = "127.0.0.1:0";    // or "unix:/path"
-  std::string journal_path;              // empty: no file
-  std::int64_t parent_pid = 0;           // not 0: end when this process does
+  std::string model = "embedded";      // as engine::load_card takes it
+  policy::InstanceSettings settings;   // max_context is lowered to the model's
+  std::string listen = "127.0.0.1:0";  // or "unix:/path"
+  std::string journal_path;            // empty: no file
+  std::int64_t parent_pid = 0;         // not 0: end when this process does
   std::function<void(const std::string& address)> on_ready;
 };
 

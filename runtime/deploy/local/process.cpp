@@ -1,5 +1,10 @@
 #include "runtime/deploy/local/process.h"
 
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
@@ -7,11 +12,6 @@
 #include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <deque>
-#include <filesystem>
-#include <fstream>
-#include <utility>
 
 #include "runtime/base/errors.h"
 
@@ -40,8 +40,7 @@ Child start_child(const ChildSpec& spec) {
   posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
   if (spec.ready_pipe) posix_spawn_file_actions_adddup2(&files, ready[1], kReadyDescriptor);
   // Listening sockets, the lock, other children's pipes: none of it is the child's.
-  posix_spawn_file_actions_addclosefrom_np(&files,
-                                           spec.ready_pipe ? kReadyDescriptor + 1 : 3);
+  posix_spawn_file_actions_addclosefrom_np(&files, spec.ready_pipe ? kReadyDescriptor + 1 : 3);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   sigset_t none, all;

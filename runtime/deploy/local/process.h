@@ -1,10 +1,10 @@
 // Child processes of this machine's fleet, and the lock that says a fleet is alive.
 #pragma once
-#include <sys/types.h>
-
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <sys/types.h>
 
 namespace orrery::deploy {
 
