@@ -94,6 +94,63 @@ __device__ __forceinline__ void absorb(Softmax<kHeads, kPerLane>& s,
   }
 }
 
+// This lane's part of the queries, scaled, and softmaxes over no token.
+template <class Layout, int kHeads, class T>
+__device__ __forceinline__ void load_queries(const T* q, int heads, int lane, int dim, float scale,
+                                             float (&query)[kHeads][Layout::kPerLane],
+                                             Softmax<kHeads, Layout::kPerLane>& soft) {
+  SIMT_UNROLL
+  for (int h = 0; h < kHeads; ++h) {
+    // A head beyond the group's end computes the last one again and is not written.
+    const typename Layout::Part mine =
+        Layout::load(q + static_cast<std::int64_t>(h < heads ? h : heads - 1) * dim, lane, dim);
+    soft.top[h] = -INFINITY;
+    soft.sum[h] = 0.0f;
+    SIMT_UNROLL
+    for (int i = 0; i < Layout::kPerLane; ++i) {
+      query[h][i] = to_float(mine.v[i]) * scale;
+      soft.value[h][i] = 0.0f;
+    }
+  }
+}
+
+// Scores of kUnroll tokens against each query head; -inf where `live` says there is no token.
+template <class Layout, int kUnroll, int kHeads>
+__device__ __forceinline__ void score_tokens(const float (&query)[kHeads][Layout::kPerLane],
+                                             const typename Layout::Part (&k)[kUnroll],
+                                             const bool (&live)[kUnroll],
+                                             float (&score)[kUnroll][kHeads]) {
+  SIMT_UNROLL
+  for (int u = 0; u < kUnroll; ++u) {
+    SIMT_UNROLL
+    for (int h = 0; h < kHeads; ++h) {
+      float dot = 0.0f;
+      SIMT_UNROLL
+      for (int i = 0; i < Layout::kPerLane; ++i) dot = fmaf(query[h][i], to_float(k[u].v[i]), dot);
+      dot = lane_sum<Layout::kLanes>(dot);
+      score[u][h] = live[u] ? dot : -INFINITY;
+    }
+  }
+}
+
+// This lane group's softmaxes as records (value[dim], top, sum) in shared memory, for merge().
+template <class Layout, int kHeads>
+__device__ __forceinline__ void store_state(float* states,
+                                            const Softmax<kHeads, Layout::kPerLane>& soft,
+                                            int state, int lane, int dim) {
+  SIMT_UNROLL
+  for (int h = 0; h < kHeads; ++h) {
+    float* mine = states + (h * Layout::kStates + state) * (dim + 2);
+    SIMT_UNROLL
+    for (int i = 0; i < Layout::kPerLane; ++i)
+      if (Layout::element(lane, i) < dim) mine[Layout::element(lane, i)] = soft.value[h][i];
+    if (lane % Layout::kLanes == 0) {
+      mine[dim] = soft.top[h];
+      mine[dim + 1] = soft.sum[h];
+    }
+  }
+}
+
 // Element d of n softmaxes merged in order; record: value[dim], top, sum. `stride` floats apart.
 struct Merged {
   float top, sum, value;
@@ -148,18 +205,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
 
   float query[kHeads][kPerLane];
   Softmax<kHeads, kPerLane> soft;
-  SIMT_UNROLL
-  for (int h = 0; h < kHeads; ++h) {
-    // A head beyond the group's end computes the last one again and is not written.
-    const Part mine = Layout::load(q + (first_head + (h < heads ? h : heads - 1)) * dim, lane, dim);
-    soft.top[h] = -INFINITY;
-    soft.sum[h] = 0.0f;
-    SIMT_UNROLL
-    for (int i = 0; i < kPerLane; ++i) {
-      query[h][i] = to_float(mine.v[i]) * s.scale;
-      soft.value[h][i] = 0.0f;
-    }
-  }
+  load_queries<Layout>(q + first_head * dim, heads, lane, dim, s.scale, query, soft);
   __syncthreads();
 
   for (int base = begin + warp * kStep; base < end; base += kAttentionWarps * kStep) {
@@ -182,32 +228,12 @@ __global__ void __launch_bounds__(kAttentionThreads)
     for (int u = 0; u < kUnroll; ++u)
       if (!live[u]) v[u] = Part{};  // its weight is 0, but 0 times infinity is not
     float score[kUnroll][kHeads];
-    SIMT_UNROLL
-    for (int u = 0; u < kUnroll; ++u) {
-      SIMT_UNROLL
-      for (int h = 0; h < kHeads; ++h) {
-        float dot = 0.0f;
-        SIMT_UNROLL
-        for (int i = 0; i < kPerLane; ++i) dot = fmaf(query[h][i], to_float(k[u].v[i]), dot);
-        dot = lane_sum<Layout::kLanes>(dot);
-        score[u][h] = live[u] ? dot : -INFINITY;
-      }
-    }
+    score_tokens<Layout>(query, k, live, score);
     absorb(soft, score, v);
   }
 
-  const int state = warp * kTokens + lane / Layout::kLanes, record = dim + 2;
-  SIMT_UNROLL
-  for (int h = 0; h < kHeads; ++h) {
-    float* mine = states + (h * Layout::kStates + state) * record;
-    SIMT_UNROLL
-    for (int i = 0; i < kPerLane; ++i)
-      if (Layout::element(lane, i) < dim) mine[Layout::element(lane, i)] = soft.value[h][i];
-    if (lane % Layout::kLanes == 0) {
-      mine[dim] = soft.top[h];
-      mine[dim + 1] = soft.sum[h];
-    }
-  }
+  const int record = dim + 2;
+  store_state<Layout>(states, soft, warp * kTokens + lane / Layout::kLanes, lane, dim);
   __syncthreads();
   for (int i = tid; i < heads * dim; i += kAttentionThreads) {
     const int h = i / dim, d = i % dim;

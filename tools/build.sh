@@ -7,17 +7,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-folder=build
-if [[ $# -gt 0 && "$1" != -* ]]; then
-  folder=$1
-  shift
-fi
-options=()
-while [[ $# -gt 0 && "$1" != "--" ]]; do
-  options+=("$1")
-  shift
-done
-[[ $# -eq 0 ]] || shift
+source tools/build_arguments.sh
 
 # Meson takes ccache by itself where it is installed. CXX is read when the folder is first set up.
 if [[ ! -f "$folder/build.ninja" ]]; then

@@ -6,7 +6,7 @@ set -euo pipefail
 
 packages=(
   g++ clang ninja-build meson pkg-config ccache git python3 curl ca-certificates
-  clang-format-14 clang-tidy-14
+  clang-format-14 clang-tidy-14 libclang-rt-14-dev
   libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev
   nlohmann-json3-dev libvalijson-dev libcli11-dev libspdlog-dev
   libeigen3-dev libboost-dev libsqlite3-dev zlib1g-dev libzstd-dev

@@ -4,17 +4,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-folder=build
-if [[ $# -gt 0 && "$1" != -* ]]; then
-  folder=$1
-  shift
-fi
-options=()
-while [[ $# -gt 0 && "$1" != "--" ]]; do
-  options+=("$1")
-  shift
-done
-[[ $# -eq 0 ]] || shift
+source tools/build_arguments.sh
 
 [[ -n "${ORRERY_SKIP_INSTALL:-}" ]] || tools/install_deps.sh
 tools/build.sh "$folder" "${options[@]}"

@@ -165,11 +165,12 @@ TenantSpec read_tenant(const JsonView& view, const TenantSpec& base) {
 }  // namespace
 
 SynthSpec read_synth_spec(const JsonView& view) {
+  // First of all: the keys of another kind of file are not misspelled.
+  const JsonView schema = view.at("schema");
+  if (schema.as_string() != "orrery.synth.v1") schema.fail("orrery.synth.v1");
   view.allow_only({"schema", "about", "requests", "duration_s", "arrivals", "block_tokens",
                    "tenants", "model", "app", "kind", "priority", "max_tokens", "input_tokens",
                    "output_tokens", "sessions", "prefix"});
-  const JsonView schema = view.at("schema");
-  if (schema.as_string() != "orrery.synth.v1") schema.fail("orrery.synth.v1");
   SynthSpec spec;
   if (const auto v = view.find("requests")) {
     spec.requests = v->as_int();

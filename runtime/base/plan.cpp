@@ -50,10 +50,11 @@ Json read_part(const JsonView& v, std::string_view key) {
 }  // namespace
 
 Plan read_plan(const JsonView& v) {
-  v.allow_only({"schema", "pools", "router", "slo", "usd_per_hour", "predicted", "alternatives",
-                "rejected", "later", "repeat"});
+  // First of all: the keys of another kind of file are not misspelled.
   if (const JsonView schema = v.at("schema"); schema.as_string() != kSchema)
     schema.fail("\"" + std::string(kSchema) + "\"");
+  v.allow_only({"schema", "pools", "router", "slo", "usd_per_hour", "predicted", "alternatives",
+                "rejected", "later", "repeat"});
   Plan plan;
   for (const JsonView& pool : v.at("pools").items()) plan.pools.push_back(read_pool(pool));
   if (plan.pools.empty()) v.at("pools").fail("at least one pool");

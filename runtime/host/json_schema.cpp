@@ -1,5 +1,6 @@
 #include "runtime/host/json_schema.h"
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -7,6 +8,9 @@
 #include <valijson/schema.hpp>
 #include <valijson/schema_parser.hpp>
 #include <valijson/validator.hpp>
+
+#include "runtime/host/files.h"
+#include "runtime/host/process.h"
 
 namespace orrery::host {
 namespace {
@@ -75,9 +79,80 @@ void refuse_unknown_key(const JsonDocument& document, const Json& schema,
   for (const auto& [name, unused] : value.items()) {
     if (at["properties"].contains(name)) continue;
     const auto nearest = did_you_mean(name, known);
+    std::string all;
+    for (const std::string& key : known) all += (all.empty() ? "one of " : ", ") + key;
     throw InputError(place_of(document, pointer + "/" + name), "unknown key \"" + name + "\"",
-                     nearest ? "\"" + *nearest + "\" (did you mean that?)" : "a key of the schema");
+                     nearest ? "\"" + *nearest + "\" (did you mean that?)" : all);
   }
+}
+
+void refuse_missing_key(const JsonDocument& document, const Json& schema,
+                        const std::vector<std::string>& context) {
+  const Json at = schema_at(schema, context);
+  const std::string pointer = pointer_of(context);
+  const Json value = value_at(document.root(), pointer);
+  if (!at.is_object() || !at.contains("required") || !value.is_object()) return;
+  for (const Json& name : at["required"]) {
+    const std::string key = name.get<std::string>();
+    if (value.contains(key)) continue;
+    InputError::Place place = place_of(document, pointer);
+    place.field += (place.field.empty() ? "" : ".") + key;
+    throw InputError(place, "nothing", "this key");
+  }
+}
+
+bool has_type(const Json& value, const std::string& type) {
+  if (type == "object") return value.is_object();
+  if (type == "array") return value.is_array();
+  if (type == "string") return value.is_string();
+  if (type == "boolean") return value.is_boolean();
+  if (type == "null") return value.is_null();
+  const bool whole =
+      value.is_number_integer() ||
+      (value.is_number_float() && value.get<double>() == std::floor(value.get<double>()));
+  return type == "integer" ? whole : value.is_number();
+}
+
+std::string type_in_words(const std::string& type) {
+  if (type == "object") return "an object";
+  if (type == "array") return "an array";
+  if (type == "string") return "a text in quotes";
+  if (type == "boolean") return "true or false";
+  if (type == "integer") return "a whole number";
+  return type == "number" ? "a number" : type;
+}
+
+// What the part of a schema asks of a value that breaks it, in the words of the readers; empty
+// where none of the simple rules is what it breaks.
+std::string expectation(const Json& at, const Json& value) {
+  if (!at.is_object()) return "";
+  if (at.contains("const")) return at["const"].dump();
+  std::string list;
+  for (const Json& choice : at.value("enum", Json::array()))
+    list += (list.empty() ? "" : ", ") + choice.dump();
+  if (!list.empty()) return "one of " + list;
+  if (at.contains("type")) {
+    const Json types = at["type"].is_array() ? at["type"] : Json::array({at["type"]});
+    bool fits = false;
+    for (const Json& type : types) {
+      fits = fits || has_type(value, type.get<std::string>());
+      list += (list.empty() ? "" : " or ") + type_in_words(type.get<std::string>());
+    }
+    if (!fits) return list;
+  }
+  if (value.is_number()) {
+    const double x = value.get<double>();
+    if (at.contains("minimum") && x < at["minimum"].get<double>())
+      return "at least " + at["minimum"].dump();
+    if (at.contains("exclusiveMinimum") && x <= at["exclusiveMinimum"].get<double>())
+      return "a number above " + at["exclusiveMinimum"].dump();
+    if (at.contains("maximum") && x > at["maximum"].get<double>())
+      return "at most " + at["maximum"].dump();
+  }
+  if (value.is_array() && at.contains("minItems") &&
+      value.size() < at["minItems"].get<std::size_t>())
+    return "at least " + at["minItems"].dump() + " of them";
+  return "";
 }
 
 }  // namespace
@@ -95,11 +170,27 @@ void check_schema(const JsonDocument& document, const Json& schema) {
   valijson::ValidationResults::Error error;
   results.popError(error);
   refuse_unknown_key(document, schema, error.context);
+  refuse_missing_key(document, schema, error.context);
   const std::string pointer = pointer_of(error.context);
   const Json value = value_at(document.root(), pointer);
-  throw InputError(place_of(document, pointer),
-                   value.is_structured() ? "a value that breaks the schema" : value.dump(),
-                   "what the schema says: " + error.description);
+  const std::string words = expectation(schema_at(schema, error.context), value);
+  const std::string found = value.is_object()  ? "an object"
+                            : value.is_array() ? "an array of " + std::to_string(value.size())
+                                               : value.dump();
+  throw InputError(place_of(document, pointer), found,
+                   words.empty() ? "what the schema says: " + error.description : words);
+}
+
+std::shared_ptr<const JsonDocument> read_checked_json(const std::string& path,
+                                                      const std::string& kind) {
+  auto document = read_json(path);
+  const JsonView root(document);
+  const std::string name = "orrery." + kind + ".v1";
+  if (!root.is_object()) root.fail("an object with \"schema\": \"" + name + "\"");
+  if (const JsonView schema = root.at("schema"); schema.json() != Json(name))
+    schema.fail("\"" + name + "\"");
+  check_schema(*document, read_json(data_dir() + "/scenarios/schema/" + kind + ".v1.json")->root());
+  return document;
 }
 
 }  // namespace orrery::host

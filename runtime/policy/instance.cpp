@@ -8,19 +8,10 @@
 #include "runtime/policy/journal.h"
 #include "runtime/policy/journal_words.h"
 #include "runtime/policy/scheduler/scheduler.h"
+#include "runtime/policy/table_names.h"
 
 namespace orrery::policy {
 namespace {
-
-template <class Table>
-std::string names_in(Table table) {
-  std::string names;
-  for (const auto& entry : table) {
-    if (!names.empty()) names += ", ";
-    names += entry.name;
-  }
-  return "one of: " + names;
-}
 
 void require(bool fine, const char* field, const std::string& found, const char* expected) {
   if (!fine) throw InputError({"instance settings", 0, field}, found, expected);
@@ -47,10 +38,10 @@ void check_settings(const InstanceSettings& s) {
           text(s.watermark_per_mille), "0 to 999");
   if (find_order(s.order) == nullptr)
     throw InputError({"instance settings", 0, "order"}, "\"" + s.order + "\"",
-                     names_in(registered_orders()));
+                     one_of_names(registered_orders()));
   if (find_victim(s.victim) == nullptr)
     throw InputError({"instance settings", 0, "victim"}, "\"" + s.victim + "\"",
-                     names_in(registered_victims()));
+                     one_of_names(registered_victims()));
 }
 
 }  // namespace

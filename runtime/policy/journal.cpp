@@ -14,31 +14,7 @@ namespace orrery::policy {
 namespace {
 
 std::string_view name_of(std::uint32_t kind) {
-  switch (static_cast<RecordKind>(kind)) {
-    case RecordKind::kInstanceHeader:
-      return "instance header";
-    case RecordKind::kSubmit:
-      return "submit";
-    case RecordKind::kCancel:
-      return "cancel";
-    case RecordKind::kRun:
-      return "run";
-    case RecordKind::kDrain:
-      return "drain";
-    case RecordKind::kRouterHeader:
-      return "router header";
-    case RecordKind::kInstanceAdded:
-      return "instance added";
-    case RecordKind::kInstanceDraining:
-      return "instance draining";
-    case RecordKind::kInstanceRemoved:
-      return "instance removed";
-    case RecordKind::kRoute:
-      return "route";
-    case RecordKind::kRelease:
-      return "release";
-  }
-  return "unknown";
+  return policy::name_of(static_cast<RecordKind>(kind));
 }
 
 // Compares the records that the fresh object writes with those given, which it may lag behind.

@@ -4,11 +4,12 @@
 usage: check_tidy.py SOURCE_ROOT
 
 Over the files git knows (all files where there is no git):
-  * no C++ file of more than 600 lines, no function body of more than 100: what we aim at is 500
-    and 70, what we refuse leaves room for a table
+  * no C++ file of more than 520 lines, no function body of more than 80: what we aim at is 500
+    and 70, what we refuse leaves room for a table. LONGER names those that may be, with why
   * headers start with a comment that says what they are, then #pragma once
   * every .cpp is named in the meson.build of its folder or of a folder above
-  * no machine paths, no notes to self, no tabs or trailing blanks in code
+  * in no text file (whatever its name) a machine path, a note to self or a word about how the
+    project is being made; no tabs or trailing blanks in code
   * no clock, thread or standard distribution named in runtime/base and runtime/policy
 """
 import re
@@ -16,14 +17,17 @@ import subprocess
 import sys
 from pathlib import Path
 
-FILE_LINES, FUNCTION_LINES = 600, 100
-KERNEL_LINES = 120  # a kernel's phases share registers: splitting it hides them
+FILE_LINES, FUNCTION_LINES = 520, 80
+# File: how many lines it may have, and why.
+LONGER = {"runtime/serve/gateway.cpp": 540}  # one state machine of a connection
 CODE = {".h", ".hpp", ".cuh", ".cpp", ".cc", ".cu", ".inl"}
-TEXT = CODE | {".py", ".sh", ".md", ".build", ".json", ".txt", ".proto", ".yml", ".yaml"}
 # Written in pieces, so that this file passes its own check.
 BANNED = [
     (re.compile(r"/(?:home|root|Users|workspace)/[A-Za-z0-9_.]|/wor" r"k/[A-Za-z0-9_.]"), "a path of one machine"),
     (re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b"), "a note to self"),
+    (re.compile(r"\b(?:Cla" r"ude|Anth" r"ropic|Copi" r"lot|A" r"I[- ](?:generated|assisted|written)|sub-?age" r"nts?"
+                r"|prompt engi" r"neering|audit fin" r"dings?|this sess" r"ion's work|shared fol" r"der|the bri" r"ef says)\b", re.I),
+     "a word about how the project is being made"),
 ]
 PURE = ("runtime/base/", "runtime/policy/")
 IMPURE = re.compile(r"\bstd::(?:\w*_distribution|shuffle|thread|mutex|random_device|chrono)\b")
@@ -126,9 +130,10 @@ def is_built(name, builds):
 def check_file(root, name, builds):
     path = root / name
     suffix = path.suffix
-    if suffix not in TEXT and path.name not in ("run",):
-        return
-    text = path.read_text(errors="replace")
+    data = path.read_bytes()
+    if b"\0" in data[:8192]:
+        return  # no text
+    text = data.decode(errors="replace")
     lines = text.splitlines()
     for number, line in enumerate(lines, 1):
         for pattern, what in BANNED:
@@ -136,14 +141,14 @@ def check_file(root, name, builds):
                 yield f"{name}:{number}: {what}: {line.strip()[:80]}"
     if suffix not in CODE:
         return
-    if len(lines) > FILE_LINES:
-        yield f"{name}: {len(lines)} lines, at most {FILE_LINES}"
+    most = LONGER.get(name, FILE_LINES)
+    if len(lines) > most:
+        yield f"{name}: {len(lines)} lines, at most {most}"
     for number, line in enumerate(lines, 1):
         if line != line.rstrip() or "\t" in line:
             yield f"{name}:{number}: a tab or blanks at the end of the line"
-    most = KERNEL_LINES if suffix in (".cu", ".cuh") else FUNCTION_LINES
-    for number, length in long_functions(lines, most):
-        yield f"{name}:{number}: a function of {length} lines, at most {most}"
+    for number, length in long_functions(lines, FUNCTION_LINES):
+        yield f"{name}:{number}: a function of {length} lines, at most {FUNCTION_LINES}"
     if suffix in (".h", ".hpp", ".cuh"):
         yield from check_header(name, lines)
     if suffix == ".cpp" and not is_built(name, builds):

@@ -3,12 +3,15 @@
 
 usage: same_bytes.py ORRERY_A ORRERY_B
 
-Runs the simulator, the what-if and the trace generator of both on the files that come with
-the project. Only what measures the run itself (wall time, memory) may differ.
+Runs the simulator (in macro-steps and in single steps, with its journals and per-request log), the
+what-if, the planner and the trace generator of both on the files that come with the project. Only
+what measures the run itself (wall time, memory) may differ.
 """
 import difflib
+import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,6 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = "scenarios/whatif/llama8b-l4-vs-h100.json"
+REQUEST = "scenarios/requests/chat-8b.json"
 OF_THE_RUN = {"wall_s", "requests_per_wall_s", "peak_rss_bytes"}
 
 
@@ -39,6 +43,18 @@ def document(binary, args):
     return json.dumps(without_measurements(json.loads(output(binary, args))), indent=1)
 
 
+def files_written(binary, folder, *options):
+    """Name, size and hash of all that a run leaves but its summary, which holds measurements."""
+    target = Path(folder) / "run"
+    shutil.rmtree(target, ignore_errors=True)
+    output(binary, ["simulate", SCENARIO, "-o", str(target), "--journal", "--seed", "3", *options])
+    found = sorted(p for p in target.rglob("*") if p.is_file() and p.name != "summary.json")
+    if not any("journal" in p.name for p in found):
+        sys.exit(f"{binary}: no journal among {[p.name for p in found]}")
+    return "".join(f"{p.relative_to(target)} {p.stat().st_size} {hashlib.sha256(p.read_bytes()).hexdigest()}\n"
+                   for p in found)
+
+
 def synthesised(binary, folder):
     target = Path(folder) / "synth.jsonl"
     output(binary, ["trace", "synth", "scenarios/synth/sample.json", "-o", str(target), "--seed", "7"])
@@ -53,6 +69,11 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         checks = {
             "simulate": lambda binary: document(binary, ["simulate", SCENARIO, "--json", "--seed", "3"]),
+            "simulate --single-step": lambda binary: document(
+                binary, ["simulate", SCENARIO, "--single-step", "--json", "--seed", "3"]),
+            "journals and requests": lambda binary: files_written(binary, folder),
+            "journals and requests in single steps": lambda binary: files_written(binary, folder, "--single-step"),
+            "plan": lambda binary: document(binary, ["plan", REQUEST, "--json", "--seed", "3"]),
             "whatif": lambda binary: document(binary, ["whatif", SCENARIO, "--json", "--seed", "3"]),
             "trace synth": lambda binary: synthesised(binary, folder),
         }

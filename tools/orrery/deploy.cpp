@@ -9,7 +9,7 @@
 #include "runtime/base/errors.h"
 #include "runtime/base/plan.h"
 #include "runtime/deploy/backend.h"
-#include "runtime/host/files.h"
+#include "runtime/host/json_schema.h"
 #include "runtime/host/process.h"
 #include "tools/orrery/cli_support.h"
 #include "tools/orrery/command.h"
@@ -64,7 +64,7 @@ Json changes_json(const std::vector<deploy::Change>& changes) {
 
 deploy::Desired desired_state(const Options& options, const deploy::Backend& backend,
                               const deploy::Actual& actual) {
-  const Plan plan = read_plan(JsonView(host::read_json(options.plan)));
+  const Plan plan = read_plan(JsonView(host::read_checked_json(options.plan, "plan")));
   deploy::Desired desired;
   desired.workers = backend.workers_for(plan, options.plan);
   desired.router_policy = plan.router_policy;

@@ -10,6 +10,7 @@
 #include "planner/build.h"
 #include "runtime/base/errors.h"
 #include "runtime/host/files.h"
+#include "runtime/host/json_schema.h"
 #include "runtime/host/process.h"
 #include "tools/orrery/cli_support.h"
 #include "tools/orrery/command.h"
@@ -163,7 +164,7 @@ int run_plan(const PlanArguments& arguments, const Globals& globals) {
         "--measure needs a planner that deploys its candidates, which is not in this build");
   if (!arguments.again.empty())
     throw Unsupported("--again needs the comparison of plans, which is not in this build");
-  const JsonView document(host::read_json(arguments.request));
+  const JsonView document(host::read_checked_json(arguments.request, "request"));
   planner::PlanRequest request = planner::read_plan_request(
       document, std::filesystem::path(arguments.request).parent_path().string());
   if (!arguments.trace.empty()) request.trace = arguments.trace;

@@ -14,7 +14,7 @@
 
 #include "runtime/base/errors.h"
 #include "runtime/base/plan.h"
-#include "runtime/host/files.h"
+#include "runtime/host/json_schema.h"
 #include "runtime/host/process.h"
 #include "tools/orrery/cli_support.h"
 #include "tools/orrery/command.h"
@@ -151,7 +151,7 @@ int run(Options& options, const Globals& globals) {
   }
   Json predicted;
   if (!options.against.empty()) {
-    predicted = read_plan(JsonView(host::read_json(options.against))).predicted;
+    predicted = read_plan(JsonView(host::read_checked_json(options.against, "plan"))).predicted;
   }
   const auto trace = traces::open_trace(options.trace, options.read);
   host::install_stop_signals();

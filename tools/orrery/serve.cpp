@@ -11,7 +11,7 @@
 #include "runtime/deploy/local/fleet.h"
 #include "runtime/deploy/local/process.h"
 #include "runtime/engine/settings.h"
-#include "runtime/host/files.h"
+#include "runtime/host/json_schema.h"
 #include "runtime/host/process.h"
 #include "runtime/serve/http/server.h"
 #include "tools/orrery/cli_support.h"
@@ -36,7 +36,7 @@ deploy::Desired desired_state(const Options& options) {
       throw InputError({"serve", 0, options.model.empty() ? "--workers" : "--model"},
                        "a plan as well", "one of them: the plan says what runs");
     }
-    const Plan plan = read_plan(JsonView(host::read_json(options.plan)));
+    const Plan plan = read_plan(JsonView(host::read_checked_json(options.plan, "plan")));
     desired.workers = deploy::workers_for_local_backend(plan, options.plan);
     desired.router_policy = plan.router_policy;
     desired.source = options.plan;

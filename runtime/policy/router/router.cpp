@@ -9,6 +9,7 @@
 #include "runtime/policy/journal_words.h"
 #include "runtime/policy/record.h"
 #include "runtime/policy/router/policies.h"
+#include "runtime/policy/table_names.h"
 
 namespace orrery::policy {
 namespace {
@@ -16,16 +17,6 @@ namespace {
 [[noreturn]] void refuse(const std::string& field, const std::string& found,
                          const std::string& expected) {
   throw InputError({"router settings", 0, field}, found, expected);
-}
-
-template <class Table>
-std::string names_in(Table table) {
-  std::string names;
-  for (const auto& entry : table) {
-    if (!names.empty()) names += ", ";
-    names += entry.name;
-  }
-  return "one of: " + names;
 }
 
 }  // namespace
@@ -57,7 +48,7 @@ struct Router::Impl {
 
 Router::Impl::Impl(const RouterSettings& s) : settings(s), policy(find_router_policy(s.policy)) {
   if (policy == nullptr)
-    refuse("policy", "\"" + s.policy + "\"", names_in(registered_router_policies()));
+    refuse("policy", "\"" + s.policy + "\"", one_of_names(registered_router_policies()));
   const bool scored = policy->name == "scored";
   if (scored == s.scorers.empty())
     refuse("scorers", std::to_string(s.scorers.size()) + " scorers",
@@ -67,7 +58,7 @@ Router::Impl::Impl(const RouterSettings& s) : settings(s), policy(find_router_po
     const std::string field = "scorers[" + std::to_string(i) + "]";
     const NamedScorer* scorer = find_scorer(s.scorers[i].name);
     if (scorer == nullptr)
-      refuse(field + ".name", "\"" + s.scorers[i].name + "\"", names_in(registered_scorers()));
+      refuse(field + ".name", "\"" + s.scorers[i].name + "\"", one_of_names(registered_scorers()));
     if (s.scorers[i].weight < 0 || s.scorers[i].weight > 1'000'000)
       refuse(field + ".weight", std::to_string(s.scorers[i].weight), "0 to 1000000");
     scorers.push_back({scorer, s.scorers[i].weight});
