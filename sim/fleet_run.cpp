@@ -53,7 +53,7 @@ FleetRun::FleetRun(const FleetSpec& fleet, const WorkloadSpec& workload, const S
       options_(options),
       workload_(workload),
       recorder_(fleet, slo),
-      prefix_(options.seed),
+      prefix_(options.seed, workload.prefix_hit_rate),
       router_(fleet.router),
       events_queue_(count_replicas(fleet)) {
   build_replicas();
@@ -73,7 +73,8 @@ FleetRun::FleetRun(const FleetSpec& fleet, const WorkloadSpec& workload, const S
 
 void FleetRun::build_replicas() {
   context_.live = &live_;
-  context_.prefix = workload_.has_sessions() ? &prefix_ : nullptr;
+  context_.prefix =
+      workload_.has_sessions() && !workload_spec_.prefix_hit_rate ? &prefix_ : nullptr;
   context_.macro_steps = options_.macro_steps;
   context_.on_token = options_.on_token;
   TokenGaps empty;
@@ -279,7 +280,8 @@ void FleetRun::complete(std::uint32_t index, Time now) {
                  "the driver and the scheduler count tokens differently");
     Live& live = live_.of(finished.id);
     for (std::size_t i = 0; i < limits; ++i) late[i] = replica.late_gaps(finished.slot, i);
-    const Answer answer{live.scheduled, Time(slot.first_ns), now, slot.generated, late};
+    const Answer answer{live.scheduled, Time(slot.first_ns), now, slot.generated, late,
+                        live.cached,    live.preemptions};
     const std::uint32_t model = model_of(live.row);
     recorder_.completed(live.row, model, pool_of_[index], answer);
     backlog_.ended(now);

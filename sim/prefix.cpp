@@ -7,8 +7,20 @@
 
 namespace orrery::sim {
 
-PrefixHashes::PrefixHashes(std::uint64_t seed)
-    : salt_(RandomStream(seed).fork("block salt").next_u64()) {}
+PrefixHashes::PrefixHashes(std::uint64_t seed, std::optional<double> common_share)
+    : salt_(RandomStream(seed).fork("block salt").next_u64()), common_share_(common_share) {}
+
+std::vector<BlockHash> PrefixHashes::common_chain(const Row& row, Tokens block_tokens) const {
+  const auto tokens =
+      static_cast<std::int64_t>(*common_share_ * static_cast<double>(row.input_tokens));
+  std::vector<BlockHash> chain;
+  BlockHash hash{salt_};
+  for (std::int64_t block = 0; block < tokens / block_tokens.value(); ++block) {
+    hash = chain_hash(hash, static_cast<std::uint64_t>(block));
+    chain.push_back(hash);
+  }
+  return chain;
+}
 
 std::vector<BlockHash> PrefixHashes::chain_of_hash_ids(const Row& row, Tokens block_tokens) const {
   const std::int64_t size = block_tokens.value(), trace_size = row.hash_block_tokens;
@@ -41,6 +53,7 @@ std::uint64_t PrefixHashes::content(const Row& row, std::uint64_t turn, std::int
 }
 
 std::vector<BlockHash> PrefixHashes::prompt_chain(const Row& row, Tokens block_tokens) {
+  if (common_share_) return common_chain(row, block_tokens);
   if (!row.hash_ids.empty()) return chain_of_hash_ids(row, block_tokens);
   if (row.session == 0) return {};
   Session& session = sessions_[row.session];

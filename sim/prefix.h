@@ -4,10 +4,16 @@
 //     (hash id, offset, length of that trace block), so a partial tail never matches a full block;
 //   * else, where a row says how much of its prompt is the session's earlier turns
 //     (history_tokens): (session, turn that wrote it, position);
-//   * else nothing: the request shares no block. A hit rate is never assumed.
+//   * else nothing: the request shares no block;
+//   * where the workload gives prefix_hit_rate (only for a trace that tells none of the above):
+//   that
+//     share of each prompt, in whole blocks, is the start of one prefix that all have in common.
+//     Which part is found is the cache's doing: the first to come finds nothing.
+// No rate is ever assumed by itself.
 // The salt comes from the seed, so hashes of different runs do not meet.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -19,7 +25,7 @@ namespace orrery::sim {
 
 class PrefixHashes {
  public:
-  explicit PrefixHashes(std::uint64_t seed);
+  explicit PrefixHashes(std::uint64_t seed, std::optional<double> common_share = {});
 
   // Chain over the full blocks of the row's prompt; empty when nothing of it can be shared.
   // Rows of a session are asked in the order in which they are sent.
@@ -44,9 +50,11 @@ class PrefixHashes {
     std::vector<Span> spans;
     std::int64_t tokens = 0;  // prompt and answer of the latest turn, as the trace has them
   };
+  std::vector<BlockHash> common_chain(const Row& row, Tokens block_tokens) const;
   std::uint64_t content(const Row& row, std::uint64_t turn, std::int64_t block) const;
 
   std::uint64_t salt_;
+  std::optional<double> common_share_;
   std::unordered_map<std::uint32_t, Session> sessions_;
 };
 

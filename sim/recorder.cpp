@@ -94,6 +94,7 @@ void Recorder::completed(const Row& row, std::uint32_t model, std::uint32_t pool
     g.good += good ? 1 : 0;
     g.input_tokens += row.input_tokens;
     g.output_tokens += answer.tokens;
+    g.cached_tokens += answer.cached_tokens, g.preemptions += answer.preemptions;
     g.ttft.ns.add(ttft.value());
     g.e2e.ns.add(e2e.value());
     g.queue.ns.add(queue.value());

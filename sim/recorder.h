@@ -19,7 +19,8 @@ namespace orrery::sim {
 // Counts and latencies of some of the requests.
 struct Group {
   std::int64_t submitted = 0, completed = 0, rejected = 0, cancelled = 0, good = 0;
-  std::int64_t input_tokens = 0, output_tokens = 0;  // of completed requests
+  // Of completed requests; cached: found in the cache when first scheduled.
+  std::int64_t input_tokens = 0, output_tokens = 0, cached_tokens = 0, preemptions = 0;
   LatencyMetric ttft, tpot, e2e, queue;
 };
 
@@ -28,6 +29,7 @@ struct Answer {
   Time scheduled, first_token, end;
   std::int64_t tokens = 0;
   std::span<const std::int64_t> late_gaps;  // over each of itl_limits_ns()
+  std::int64_t cached_tokens = 0, preemptions = 0;
 };
 
 // Requests by one property (tenant, app, …). Keeps the first kMost values apart, the rest together.

@@ -111,15 +111,22 @@ WorkloadSpec synth_workload(const JsonView& v, const std::string& folder, std::u
 WorkloadSpec read_workload(const JsonView& v, const std::string& folder,
                            const ScenarioOverrides& overrides) {
   v.allow_only({"trace", "synth", "mode", "concurrency", "rate_scale", "idle_gap_cap_s",
-                "max_requests", "default_max_tokens", "tolerate"});
+                "max_requests", "default_max_tokens", "prefix_hit_rate", "time_unit", "tolerate"});
   const auto trace = v.find("trace"), synth = v.find("synth");
   if (trace && synth) synth->fail("either \"trace\" or \"synth\"", "both");
-  const bool tolerate = overrides.tolerate || v.get("tolerate", false);
+  traces::ReadOptions read;
+  read.tolerate = overrides.tolerate || v.get("tolerate", false);
+  read.time_unit = v.get("time_unit", "auto");
+  if (const auto unit = v.find("time_unit"); unit && read.time_unit != "auto" &&
+                                             read.time_unit != "s" && read.time_unit != "ms" &&
+                                             read.time_unit != "us" && read.time_unit != "ns")
+    unit->fail("auto, s, ms, us or ns");
+  if (overrides.time_unit != "auto") read.time_unit = overrides.time_unit;
   WorkloadSpec spec;
   if (!overrides.trace.empty()) {
-    spec = trace_workload(overrides.trace, tolerate);
+    spec = trace_workload(overrides.trace, read);
   } else if (trace) {
-    spec = trace_workload(beside(folder, trace->as_string()), tolerate);
+    spec = trace_workload(beside(folder, trace->as_string()), read);
   } else if (synth) {
     spec = synth_workload(*synth, folder, overrides.seed);
   } else {
@@ -146,6 +153,11 @@ WorkloadSpec read_workload(const JsonView& v, const std::string& folder,
   }
   spec.default_max_tokens = Tokens(v.get("default_max_tokens", std::int64_t{0}));
   if (spec.default_max_tokens.value() < 0) v.at("default_max_tokens").fail("at least 1");
+  if (const auto rate = v.find("prefix_hit_rate")) {
+    spec.prefix_hit_rate = rate->as_number();
+    if (!(*spec.prefix_hit_rate >= 0 && *spec.prefix_hit_rate <= 1))
+      rate->fail("a share from 0 to 1");
+  }
   return spec;
 }
 

@@ -35,7 +35,8 @@ struct Scenario {
 struct ScenarioOverrides {
   std::string trace;  // empty: as in the file
   std::uint64_t seed = 1;
-  bool tolerate = false;  // a trace with many bad rows
+  bool tolerate = false;           // a trace with many bad rows
+  std::string time_unit = "auto";  // of the trace's numeric timestamps; auto: as in the file
 };
 
 // One text with its variants. Paths in it are relative to its folder.
@@ -59,7 +60,8 @@ class ScenarioFile {
 // {"ttft_ms": {"p99": 500}, "itl_ms": {...}, "goodput": 0.99}
 Slo read_slo(const JsonView& v);
 // {"trace": PATH | "synth": SPEC or PATH, "mode", "concurrency", "rate_scale", "idle_gap_cap_s",
-//  "max_requests", "default_max_tokens", "tolerate"}; a trace on the command line comes first.
+//  "max_requests", "default_max_tokens", "prefix_hit_rate", "time_unit", "tolerate"}; a trace on
+//  the command line comes first.
 WorkloadSpec read_workload(const JsonView& v, const std::string& folder,
                            const ScenarioOverrides& overrides);
 

@@ -48,7 +48,11 @@ struct WorkloadSpec {
   std::optional<Duration> idle_gap_cap;  // in trace time, before scaling
   std::optional<std::int64_t> max_requests;
   Tokens default_max_tokens{0};  // where a row gives none; 0: as much as fits
-  std::string description;       // what the trace is, for the summary
+  // Of prompts in a trace that does not say what they share: this part of each, in whole blocks, is
+  // one common prefix. Refused with a trace that says it. Unset: nothing is shared.
+  std::optional<double> prefix_hit_rate;
+  std::string description;           // what the trace is, for the summary
+  bool time_unit_confirmed = false;  // the user gave it, so an odd rate is not questioned
 };
 
 // A percentile target: "ttft_ms" p99 <= 500.
@@ -114,7 +118,10 @@ struct Summary {
     std::int64_t over = 0, of = 0;
   };
   std::vector<TargetCount> target_counts;
-  Json json;  // the whole, in the shape that every measured result shares
+  // Of a workload that is a trace file: bad rows and what was odd, of what was read of it.
+  std::optional<traces::ReadReport> trace_rows;
+  std::vector<std::string> warnings;  // about the workload
+  Json json;                          // the whole, in the shape that every measured result shares
 };
 
 // Throws InputError for a fleet or workload that cannot run.

@@ -5,11 +5,13 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdio>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "runtime/host/process.h"
+#include "traces/read_report.h"
 
 namespace orrery::sim {
 namespace {
@@ -40,6 +42,16 @@ struct Machines {
   QuantileSketch waiting, running;
   std::set<std::string> unpriced;
 
+  void add(const Machines& other) {
+    replicas += other.replicas, iterations += other.iterations;
+    preemptions += other.preemptions, recomputed += other.recomputed;
+    looked_up += other.looked_up, hit += other.hit;
+    gpus += other.gpus, usd_per_hour += other.usd_per_hour;
+    busy_s += other.busy_s, kv_used += other.kv_used;
+    waiting.merge(other.waiting), running.merge(other.running);
+    unpriced.insert(other.unpriced.begin(), other.unpriced.end());
+  }
+
   void add(const Replica& replica, const PoolSpec& pool) {
     const policy::InstanceLoad load = replica.instance().load();
     ++replicas;
@@ -56,68 +68,129 @@ struct Machines {
   }
 };
 
-Json requests_of(const Group& g, std::int64_t unfinished) {
-  return {{"submitted", g.submitted}, {"completed", g.completed},
-          {"rejected", g.rejected},   {"failed", 0},
-          {"cancelled", g.cancelled}, {"unfinished", unfinished}};
+// Some of the requests, and the machines that served only them. Every row of figures, the whole
+// run's too, has the same keys; what has no meaning in it is null.
+struct Part {
+  const Group& group;
+  double span_s = 0;                    // NaN: not one stretch of time
+  const QuantileSketch* itl = nullptr;  // null: gaps are pooled by pool only
+  const Machines* machines = nullptr;   // null: it shares those of others
+  bool counts_all = true;               // false: knows only who was answered (a pool)
+};
+
+Json requests_of(const Part& part) {
+  const Group& g = part.group;
+  if (!part.counts_all)
+    return {{"submitted", nullptr}, {"completed", g.completed}, {"rejected", nullptr},
+            {"failed", nullptr},    {"cancelled", nullptr},     {"unfinished", nullptr}};
+  return {{"submitted", g.submitted},
+          {"completed", g.completed},
+          {"rejected", g.rejected},
+          {"failed", 0},
+          {"cancelled", g.cancelled},
+          {"unfinished", g.submitted - g.completed - g.rejected - g.cancelled}};
 }
 
-void add_latencies(Json& json, const Group& g, const QuantileSketch* itl) {
+void add_latencies(Json& json, const Part& part) {
+  const Group& g = part.group;
   json["ttft_ms"] = g.ttft.to_json();
-  if (itl != nullptr) json["itl_ms"] = LatencyMetric{*itl}.to_json();
+  json["itl_ms"] = LatencyMetric{part.itl != nullptr ? *part.itl : QuantileSketch{}}.to_json();
+  if (part.itl == nullptr) json["itl_ms"]["count"] = nullptr;
   json["tpot_ms"] = g.tpot.to_json();
   json["e2e_ms"] = g.e2e.to_json();
   json["queue_ms"] = g.queue.to_json();
 }
 
-void add_rates(Json& json, const Group& g, double span_s, double gpus) {
-  Json& throughput = json["throughput"];
-  throughput["requests_per_s"] = per(static_cast<double>(g.completed), span_s);
-  throughput["input_tokens_per_s"] = per(static_cast<double>(g.input_tokens), span_s);
-  throughput["output_tokens_per_s"] = per(static_cast<double>(g.output_tokens), span_s);
-  if (gpus > 0)
-    throughput["output_tokens_per_s_per_gpu"] =
-        per(static_cast<double>(g.output_tokens), span_s * gpus);
+void add_rates(Json& json, const Part& part) {
+  const Group& g = part.group;
+  const auto rate = [&](double count, double span) {
+    return std::isfinite(span) ? Json(per(count, span)) : Json(nullptr);
+  };
+  const auto output = static_cast<double>(g.output_tokens), good = static_cast<double>(g.good);
+  const double gpus = part.machines != nullptr ? part.machines->gpus : 0;
+  json["throughput"] = {
+      {"requests_per_s", rate(static_cast<double>(g.completed), part.span_s)},
+      {"input_tokens_per_s", rate(static_cast<double>(g.input_tokens), part.span_s)},
+      {"output_tokens_per_s", rate(output, part.span_s)},
+      {"output_tokens_per_s_per_gpu", gpus > 0 ? rate(output, part.span_s * gpus) : Json(nullptr)}};
   json["goodput"] = {
-      {"requests_per_s", per(static_cast<double>(g.good), span_s)},
-      {"fraction", ratio_or_null(static_cast<double>(g.good), static_cast<double>(g.submitted))}};
+      {"requests_per_s", rate(good, part.span_s)},
+      {"fraction",
+       part.counts_all ? ratio_or_null(good, static_cast<double>(g.submitted)) : Json(nullptr)},
+      // Good requests in the system at once, by Little's law over their time in it.
+      {"concurrent_requests", rate(good * g.e2e.ns.mean() * 1e-9, part.span_s)}};
 }
 
-Json cost_of(const Machines& m, const Group& g, double span_s) {
-  const double usd = m.usd_per_hour * span_s / 3600;
-  const auto output = static_cast<double>(g.output_tokens);
-  const auto tokens = static_cast<double>(g.output_tokens + g.input_tokens);
-  const auto share = [&](double part) { return part > 0 ? known(usd / part) : Json(nullptr); };
+Json cost_of(const Part& part) {
+  if (part.machines == nullptr)
+    return {{"usd_per_hour", nullptr},
+            {"usd_per_1k_tokens", nullptr},
+            {"usd_per_million_output_tokens", nullptr},
+            {"usd_per_request", nullptr},
+            {"usd_per_successful_task", nullptr},
+            {"output_tokens_per_usd", nullptr}};
+  const Machines& m = *part.machines;
+  const double usd = m.usd_per_hour * part.span_s / 3600;
+  const auto output = static_cast<double>(part.group.output_tokens);
+  const double tokens = output + static_cast<double>(part.group.input_tokens);
+  const auto share = [&](double count) { return count > 0 ? known(usd / count) : Json(nullptr); };
   Json cost = {{"usd_per_hour", known(m.usd_per_hour)},
                {"usd_per_1k_tokens", share(tokens / 1e3)},
                {"usd_per_million_output_tokens", share(output / 1e6)},
-               {"usd_per_request", share(static_cast<double>(g.completed))},
+               {"usd_per_request", share(static_cast<double>(part.group.completed))},
                {"usd_per_successful_task", nullptr},
                {"output_tokens_per_usd", usd > 0 ? known(output / usd) : Json(nullptr)}};
   if (!m.unpriced.empty()) cost["unpriced"] = m.unpriced;
   return cost;
 }
 
-Json kv_of(const Machines& m, const Workload& workload) {
+// With machines of its own: prompt tokens looked up in their caches. Else of completed requests.
+Json kv_of(const Part& part, const Workload& workload) {
+  const Machines* m = part.machines;
+  const Group& g = part.group;
+  const auto hit = static_cast<double>(m != nullptr ? m->hit : g.cached_tokens);
+  const auto of = static_cast<double>(m != nullptr ? m->looked_up : g.input_tokens);
+  const std::optional<double> assumed = workload.prefix_hit_rate();
   // A trace without prefix data has no hit rate, not one of zero.
-  const bool known_prefixes = workload.has_hash_ids() || workload.has_history();
-  const Json rate =
-      known_prefixes ? ratio_or_null(static_cast<double>(m.hit), static_cast<double>(m.looked_up))
-                     : Json(nullptr);
+  const bool known_prefixes = workload.has_prefix_data() || assumed;
+  const Json rate = known_prefixes ? ratio_or_null(hit, of) : Json(nullptr);
   Json kv = {{"hit_rate", rate},
              {"by_tier", {{"gpu", rate}}},
-             {"preemptions", m.preemptions},
-             {"recomputed_tokens", m.recomputed}};
-  if (!known_prefixes) kv["note"] = "no prefix data in trace: nothing is shared";
+             {"preemptions", m != nullptr ? m->preemptions : g.preemptions},
+             {"recomputed_tokens", m != nullptr ? Json(m->recomputed) : Json(nullptr)}};
+  if (workload.has_prefix_data()) return kv;
+  kv["assumed_hit_rate"] = assumed.value_or(0);
+  kv["note"] = assumed ? "no prefix data in trace: the workload's prefix_hit_rate is assumed"
+                       : "no prefix data in trace: nothing is shared";
   return kv;
 }
 
-void add_machines(Json& json, const Machines& m, double span_s) {
-  const double busy = per(m.busy_s, span_s * static_cast<double>(m.replicas));
+void add_machines(Json& json, const Part& part) {
+  if (part.machines == nullptr) {
+    json["queue_depth"] = {{"prefill", nullptr}, {"decode", nullptr}};
+    json["gpu"] = {
+        {"busy_fraction", nullptr}, {"idle_fraction", nullptr}, {"memory_fraction", nullptr}};
+    return;
+  }
+  const Machines& m = *part.machines;
+  const double busy = per(m.busy_s, part.span_s * static_cast<double>(m.replicas));
   json["queue_depth"] = {{"prefill", quantiles_of(m.waiting)}, {"decode", quantiles_of(m.running)}};
   json["gpu"] = {{"busy_fraction", busy},
                  {"idle_fraction", 1 - busy},
                  {"memory_fraction", per(m.kv_used, static_cast<double>(m.replicas))}};
+}
+
+void add_figures(Json& json, const Part& part, const Workload& workload) {
+  const Group& g = part.group;
+  json["requests"] = requests_of(part);
+  json["completed_fraction"] = part.counts_all ? ratio_or_null(static_cast<double>(g.completed),
+                                                               static_cast<double>(g.submitted))
+                                               : Json(nullptr);
+  add_latencies(json, part);
+  add_rates(json, part);
+  json["kv"] = kv_of(part, workload);
+  add_machines(json, part);
+  json["cost"] = cost_of(part);
 }
 
 Json workload_of(const FleetRun& run, const WorkloadSpec& spec, double span_s) {
@@ -140,6 +213,11 @@ Json workload_of(const FleetRun& run, const WorkloadSpec& spec, double span_s) {
     json["note"] = "not open loop: requests in flight are limited, so some are sent late";
   }
   if (spec.idle_gap_cap) json["idle_time_compressed_fraction"] = workload.idle_removed_share();
+  if (const auto report = workload.read_report()) {
+    json["trace_rows"] = traces::to_json(*report);
+    json["trace_rows"]["read_to_end"] = workload.read_to_end();
+  }
+  json["warnings"] = workload.warnings();
   json["failed_in_trace_skipped"] = workload.trace_failures();
   if (!workload.skipped_kinds().empty()) json["kinds_skipped"] = workload.skipped_kinds();
   return json;
@@ -156,16 +234,14 @@ Json refusals_of(const FleetRun& run) {
   return list;
 }
 
-Json groups_by_name(const Breakdown& groups, const Names& names, double span_s) {
+Json groups_by_name(const FleetRun& run, const Breakdown& groups, const Names& names) {
   Json json = Json::object();
   for (std::size_t i = 0; i < groups.groups().size(); ++i) {
     const Group& g = groups.groups()[i];
     if (g.submitted == 0) continue;
     Json& entry = json[i < Breakdown::kMost ? names.name(static_cast<std::uint32_t>(i))
                                             : std::string("(all others)")];
-    entry["requests"] = requests_of(g, g.submitted - g.completed - g.rejected - g.cancelled);
-    add_latencies(entry, g, nullptr);
-    add_rates(entry, g, span_s, 0);
+    add_figures(entry, {g, to_seconds(run.end())}, run.workload());
   }
   return json;
 }
@@ -174,12 +250,10 @@ Json groups_by_hour(const FleetRun& run) {
   Json json = Json::object();
   const auto& hours = run.recorder().by_hour().groups();
   const auto one = [&](std::size_t hour, const Group& g) {
-    const double span_s =
-        std::min(3600.0, to_seconds(run.end()) - 3600.0 * static_cast<double>(hour));
-    Json& entry = json[hour < Breakdown::kMost ? std::to_string(hour) : std::string("(all later)")];
-    entry["requests"] = requests_of(g, g.submitted - g.completed - g.rejected - g.cancelled);
-    add_latencies(entry, g, nullptr);
-    add_rates(entry, g, hour < Breakdown::kMost ? span_s : 0, 0);
+    const bool apart = hour < Breakdown::kMost;
+    const double left_s = to_seconds(run.end()) - 3600.0 * static_cast<double>(hour);
+    Json& entry = json[apart ? std::to_string(hour) : std::string("(all later)")];
+    add_figures(entry, {g, apart ? std::min(3600.0, left_s) : NAN}, run.workload());
   };
   if (hours.empty()) one(0, run.recorder().total());
   for (std::size_t hour = 0; hour < hours.size(); ++hour) {
@@ -188,31 +262,27 @@ Json groups_by_hour(const FleetRun& run) {
   return json;
 }
 
-Json groups_by_model(const FleetRun& run, const std::vector<Machines>& machines, double span_s) {
+Json groups_by_model(const FleetRun& run, const std::vector<Machines>& machines) {
   Json json = Json::object();
   const auto& groups = run.recorder().by_model().groups();
   for (std::size_t i = 0; i < groups.size(); ++i) {
-    const Group& g = groups[i];
-    if (g.submitted == 0) continue;
+    if (groups[i].submitted == 0) continue;
     const bool served = i < run.models().size();
     QuantileSketch itl;
     Machines sum;
     for (std::size_t p = 0; served && p < machines.size(); ++p) {
       if (run.fleet().pools[p].model != run.models()[i]) continue;
       itl.merge(run.gaps()[p].ns);
-      sum.gpus += machines[p].gpus, sum.usd_per_hour += machines[p].usd_per_hour;
-      sum.unpriced.insert(machines[p].unpriced.begin(), machines[p].unpriced.end());
+      sum.add(machines[p]);
     }
     Json& entry = json[served ? run.models()[i] : std::string("(not served)")];
-    entry["requests"] = requests_of(g, g.submitted - g.completed - g.rejected - g.cancelled);
-    add_latencies(entry, g, &itl);
-    add_rates(entry, g, span_s, sum.gpus);
-    if (served) entry["cost"] = cost_of(sum, g, span_s);
+    add_figures(entry, {groups[i], to_seconds(run.end()), &itl, served ? &sum : nullptr},
+                run.workload());
   }
   return json;
 }
 
-Json groups_by_pool(const FleetRun& run, const std::vector<Machines>& machines, double span_s) {
+Json groups_by_pool(const FleetRun& run, const std::vector<Machines>& machines) {
   Json json = Json::object();
   auto groups = run.recorder().by_pool().groups();
   groups.resize(std::max(groups.size(), machines.size()));
@@ -222,15 +292,9 @@ Json groups_by_pool(const FleetRun& run, const std::vector<Machines>& machines, 
     entry["model"] = pool.model, entry["instance_type"] = pool.instance_type;
     entry["replicas"] = pool.replicas;
     entry["step_times"] = pool.step_model->source();
-    entry["requests"] = {{"completed", groups[p].completed}};
-    add_latencies(entry, groups[p], &run.gaps()[p].ns);
-    add_rates(entry, groups[p], span_s, machines[p].gpus);
-    entry["goodput"]["fraction"] = ratio_or_null(static_cast<double>(groups[p].good),
-                                                 static_cast<double>(groups[p].completed));
-    entry["kv"] = kv_of(machines[p], run.workload());
+    add_figures(entry, {groups[p], to_seconds(run.end()), &run.gaps()[p].ns, &machines[p], false},
+                run.workload());
     entry["kv"]["blocks_per_replica"] = pool.settings.kv_blocks.value();
-    add_machines(entry, machines[p], span_s);
-    entry["cost"] = cost_of(machines[p], groups[p], span_s);
   }
   return json;
 }
@@ -244,6 +308,8 @@ void fill_counts(Summary& s, FleetRun& run, const WorkloadSpec& spec) {
   s.input_tokens = total.input_tokens, s.output_tokens = total.output_tokens;
   s.good_requests = total.good;
   s.target_counts = run.recorder().target_counts(run.gap_count(), run.gaps_over());
+  s.trace_rows = run.workload().read_report();
+  s.warnings = run.workload().warnings();
   s.stopped_early = run.stopped_early(), s.slo_impossible = run.slo_impossible();
   for (const auto& [why, r] : run.refusals()) s.reject_reasons[why] = r.count;
   if (spec.mode == LoadMode::kClosed) {
@@ -261,7 +327,9 @@ void fill_counts(Summary& s, FleetRun& run, const WorkloadSpec& spec) {
 
 Json LatencyMetric::to_json() const {
   const std::int64_t n = ns.count();
-  if (n == 0) return {{"count", 0}};
+  if (n == 0)
+    return {{"mean", nullptr}, {"p50", nullptr},   {"p90", nullptr}, {"p95", nullptr},
+            {"p99", nullptr},  {"p99_9", nullptr}, {"max", nullptr}, {"count", 0}};
   Json json = {{"mean", ns.mean() * 1e-6},     {"p50", ms(ns.quantile(0.50))},
                {"p90", ms(ns.quantile(0.90))}, {"p95", ms(ns.quantile(0.95))},
                {"p99", ms(ns.quantile(0.99))}, {"p99_9", ms(ns.quantile(0.999))},
@@ -286,20 +354,10 @@ Summary make_summary(FleetRun& run, const WorkloadSpec& workload, const RunOptio
 
   const Group& total = run.recorder().total();
   Json& json = s.json;
-  json["requests"] = requests_of(total, s.unfinished);
+  add_figures(json, {total, s.virtual_s, &s.itl.ns, &all}, run.workload());
   json["rejections"] = refusals_of(run);
-  json["completed_fraction"] =
-      ratio_or_null(static_cast<double>(s.completed), static_cast<double>(s.submitted));
-  add_latencies(json, total, &s.itl.ns);
-  add_rates(json, total, s.virtual_s, all.gpus);
-  // Good requests in the system at once, by Little's law over their time in it.
-  json["goodput"]["concurrent_requests"] =
-      per(static_cast<double>(total.good) * total.e2e.ns.mean() * 1e-9, s.virtual_s);
-  json["kv"] = kv_of(all, run.workload());
-  add_machines(json, all, s.virtual_s);
   json["network"] = {{"busy_fraction", nullptr}};
   json["ready_to_serve_s"] = 0;
-  json["cost"] = cost_of(all, total, s.virtual_s);
   json["retries"] = 0, json["timeouts"] = 0;
   json["saturated"] = s.saturated, json["saturated_why"] = s.saturated_why;
   if (s.stopped_early || s.slo_impossible)
@@ -316,10 +374,10 @@ Summary make_summary(FleetRun& run, const WorkloadSpec& workload, const RunOptio
   json["seed"] = options.seed;
   json["version"] = ORRERY_VERSION;
   Json& by = json["by"];
-  by["model"] = groups_by_model(run, machines, s.virtual_s);
-  by["pool"] = groups_by_pool(run, machines, s.virtual_s);
-  by["tenant"] = groups_by_name(run.recorder().by_tenant(), run.workload().tenants(), s.virtual_s);
-  by["app"] = groups_by_name(run.recorder().by_app(), run.workload().apps(), s.virtual_s);
+  by["model"] = groups_by_model(run, machines);
+  by["pool"] = groups_by_pool(run, machines);
+  by["tenant"] = groups_by_name(run, run.recorder().by_tenant(), run.workload().tenants());
+  by["app"] = groups_by_name(run, run.recorder().by_app(), run.workload().apps());
   by["hour"] = groups_by_hour(run);
   return s;
 }

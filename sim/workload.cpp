@@ -7,6 +7,7 @@
 
 #include "runtime/base/check.h"
 #include "runtime/base/errors.h"
+#include "traces/read_report.h"
 
 namespace orrery::sim {
 namespace {
@@ -31,16 +32,18 @@ void check_spec(const WorkloadSpec& spec) {
                      "the number of clients of a closed loop, at least 1");
   if (spec.mode == LoadMode::kSessions && spec.concurrency != 0)
     throw spec_error("concurrency", std::to_string(spec.concurrency), "none in mode \"sessions\"");
+  if (spec.prefix_hit_rate && !(*spec.prefix_hit_rate >= 0 && *spec.prefix_hit_rate <= 1))
+    throw spec_error("prefix_hit_rate", std::to_string(*spec.prefix_hit_rate),
+                     "a share from 0 to 1");
   if (spec.max_requests && *spec.max_requests < 1)
     throw spec_error("max_requests", std::to_string(*spec.max_requests), "at least 1");
 }
 
 }  // namespace
 
-WorkloadSpec trace_workload(const std::string& path, bool tolerate) {
+WorkloadSpec trace_workload(const std::string& path, const traces::ReadOptions& options) {
   WorkloadSpec spec;
-  traces::ReadOptions options;
-  options.tolerate = tolerate;
+  spec.time_unit_confirmed = options.time_unit != "auto";
   spec.open = [path, options]() -> std::unique_ptr<traces::RequestSource> {
     return traces::open_trace(path, options);
   };
@@ -113,19 +116,43 @@ bool Workload::fill(Row& row, const traces::TraceRequest& r) {
   row.think = r.think.value_or(Duration(-1));
   has_hash_ids_ = has_hash_ids_ || !row.hash_ids.empty();
   has_history_ = has_history_ || row.history_tokens > 0;
+  if (spec_.prefix_hit_rate && has_prefix_data())
+    throw spec_error("prefix_hit_rate",
+                     std::string("a trace that says what its prompts share (") +
+                         (has_hash_ids_ ? "hash_ids" : "history_tokens") + " in row " +
+                         std::to_string(r.row + 1) + ")",
+                     "no rate with such a trace");
   return true;
 }
 
 bool Workload::read_row(Row& row) {
   if (!source_) return false;
   while (!spec_.max_requests || rows_read_ < *spec_.max_requests) {
-    if (!source_->next(scratch_)) break;
+    if (!source_->next(scratch_)) {
+      read_to_end_ = true;
+      break;
+    }
     if (!fill(row, scratch_)) continue;
     row.id = static_cast<std::uint64_t>(++rows_read_);
     return true;
   }
+  report_ = read_report();
   source_.reset();
   return false;
+}
+
+std::optional<traces::ReadReport> Workload::read_report() const {
+  const auto* file = dynamic_cast<const traces::TraceFile*>(source_.get());
+  return file != nullptr ? std::optional(file->report()) : report_;
+}
+
+std::vector<std::string> Workload::warnings() const {
+  std::vector<std::string> list;
+  // A closed loop does not look at arrival times, and made-up rates are meant.
+  if (spec_.mode == LoadMode::kClosed || spec_.time_unit_confirmed || !read_report()) return list;
+  const std::string odd = traces::implausible_rate(rows_read_, raw_span_);
+  if (!odd.empty()) list.push_back(odd);
+  return list;
 }
 
 // Keeps the whole trace, and links each turn to the one before it.
@@ -138,7 +165,7 @@ void Workload::load_all() {
   skipped_kinds_.clear();
   first_arrival_ = last_arrival_ = std::nullopt;
   raw_span_ = capped_span_ = Duration(0);
-  idle_ = {};
+  idle_ = {}, read_to_end_ = false;
   source_ = spec_.open();
   std::vector<std::string> ids, afters;
   Row row;

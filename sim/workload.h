@@ -28,7 +28,7 @@
 namespace orrery::sim {
 
 // A trace file as a workload: open loop, as it is.
-WorkloadSpec trace_workload(const std::string& path, bool tolerate);
+WorkloadSpec trace_workload(const std::string& path, const traces::ReadOptions& options = {});
 
 // Names as small numbers; 0 is the empty name.
 class Names {
@@ -81,8 +81,14 @@ class Workload {
   const Names& apps() const { return apps_; }
   const Names& sessions() const { return sessions_; }
   bool has_sessions() const { return sessions_.size() > 1; }
-  bool has_hash_ids() const { return has_hash_ids_; }
-  bool has_history() const { return has_history_; }
+
+  bool has_prefix_data() const { return has_hash_ids_ || has_history_; }
+  std::optional<double> prefix_hit_rate() const { return spec_.prefix_hit_rate; }
+
+  // What the reader of a trace file found in what was read; nullopt for other workloads.
+  std::optional<traces::ReadReport> read_report() const;
+  bool read_to_end() const { return read_to_end_; }
+  std::vector<std::string> warnings() const;
 
   std::int64_t trace_failures() const { return trace_failures_; }
   const std::map<std::string, std::int64_t>& skipped_kinds() const { return skipped_kinds_; }
@@ -106,7 +112,8 @@ class Workload {
   traces::TraceRequest scratch_;
   Names models_, tenants_, apps_, sessions_;
   std::int64_t rows_read_ = 0, trace_failures_ = 0;
-  bool has_hash_ids_ = false, has_history_ = false;
+  bool has_hash_ids_ = false, has_history_ = false, read_to_end_ = false;
+  std::optional<traces::ReadReport> report_;  // once the source is closed
   std::map<std::string, std::int64_t> skipped_kinds_;
   std::optional<Duration> first_arrival_, last_arrival_;
   Duration raw_span_, capped_span_;

@@ -4,14 +4,13 @@
 #include <cstdio>
 
 #include "runtime/base/hash.h"
+#include "traces/read_report.h"
 
 namespace orrery::traces {
 namespace {
 
 constexpr std::size_t kMostBins = 256;
 constexpr std::size_t kMostNames = 1000;
-// Rates that no request trace has: rather a wrong time unit.
-constexpr double kHighestRate = 1e4, kLowestRate = 1e-3;
 
 template <class... Args>
 std::string text(const char* format, Args... args) {
@@ -154,11 +153,9 @@ void Characteriser::warn(bool unit_confirmed) {
   const double rate = c_.mean_rate();
   if (c_.requests > 1 && c_.span().value() == 0)
     c_.warnings.push_back("all requests arrive at the same time");
-  else if (c_.requests > 1 && !unit_confirmed && (rate > kHighestRate || rate < kLowestRate))
-    c_.warnings.push_back(
-        text("a rate of %.3g requests/s is implausible: is the time unit right? "
-             "(--time-unit s|ms|us|ns confirms or changes it)",
-             rate));
+  else if (const std::string odd = implausible_rate(c_.requests, c_.span());
+           !unit_confirmed && !odd.empty())
+    c_.warnings.push_back(odd);
   if (const auto quiet = longest_quiet_stretch(c_.profile, rate))
     c_.warnings.push_back(
         text("from %s to %s the rate is %.3g requests/s, %.2g %% of the mean: "

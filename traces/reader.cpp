@@ -54,7 +54,11 @@ class Reader : public TraceFile {
     return true;
   }
 
-  const ReadReport& report() const override { return report_; }
+  // Before the end: of what was read so far.
+  const ReadReport& report() const override {
+    if (!finished_) complete(report_);
+    return report_;
+  }
 
  private:
   void begin(std::int64_t timestamp) {
@@ -108,36 +112,40 @@ class Reader : public TraceFile {
   void finish() {
     if (finished_) return;
     finished_ = true;
-    report_.timestamp_unit = parser_->timestamp_unit();
-    report_.problems = parser_->problems().list();
-    add_oddities();
+    complete(report_);
     if (report_.rows == 0)
       throw InputError({path_, static_cast<long>(lines_.line_number()), ""}, "no requests",
                        "at least one row in the " + report_.format + " format");
     if (report_.bad * 100 > report_.rows && (!options_.tolerate || report_.good == 0))
       throw too_many_bad();
   }
-  void add_oddities() {
+  void complete(ReadReport& report) const {
+    report.timestamp_unit = parser_->timestamp_unit();
+    report.problems = parser_->problems().list();
+    report.oddities = oddities();
+  }
+  std::vector<RowProblem> oddities() const {
     ProblemList all;
     if (lines_.saw_crlf()) all.add("line ends are CRLF", 1, "");
     if (lines_.missing_final_newline())
       all.add("no newline at the end of the file", lines_.line_number(), "");
-    for (const ProblemList* list : {&parser_->oddities(), &std::as_const(late_)})
+    for (const ProblemList* list : {&parser_->oddities(), &late_})
       for (const RowProblem& p : list->list()) all.add(p.kind, p.first_line, p.example, p.count);
     if (duplicates_ > 0) all.add("identical rows (kept)", 0, "", duplicates_);
-    ticks_.finish();
-    if (ticks_.in_ticks()) {
+    TickWatch ticks = ticks_;
+    ticks.finish();
+    if (ticks.in_ticks()) {
       std::string text = "timestamps come in ticks of ";
       char tick[32];
-      std::snprintf(tick, sizeof tick, "%.3g", to_seconds(ticks_.tick()));
-      text += std::string(tick) + " s: up to " + std::to_string(ticks_.most_at_once()) + " at once";
-      all.add("ticks", 0, text, ticks_.rows_sharing());
-    } else if (ticks_.rows_sharing() > 0) {
+      std::snprintf(tick, sizeof tick, "%.3g", to_seconds(ticks.tick()));
+      text += std::string(tick) + " s: up to " + std::to_string(ticks.most_at_once()) + " at once";
+      all.add("ticks", 0, text, ticks.rows_sharing());
+    } else if (ticks.rows_sharing() > 0) {
       all.add("rows that share a timestamp", 0,
-              "up to " + std::to_string(ticks_.most_at_once()) + " at once", ticks_.rows_sharing());
+              "up to " + std::to_string(ticks.most_at_once()) + " at once", ticks.rows_sharing());
     }
     if (delta()) all.add("turns made whole (rows held new tokens only)", 0, "", report_.good);
-    report_.oddities = all.list();
+    return all.list();
   }
   InputError too_many_bad() const {
     std::string found = std::to_string(report_.bad) + " of " + std::to_string(report_.rows) +
@@ -162,7 +170,7 @@ class Reader : public TraceFile {
   TickWatch ticks_;
   DeltaTurns deltas_;
   ProblemList late_;
-  ReadReport report_;
+  mutable ReadReport report_;
   std::int64_t base_ = 0, last_ = 0, newest_ = 0, popped_ = 0, duplicates_ = 0;
   bool have_first_ = false, end_ = false, finished_ = false;
 };

@@ -119,6 +119,43 @@ class Twin(unittest.TestCase):
         self.assertEqual(summary["throughput"]["requests_per_s"] > 0, True)
         self.assertIsNone(summary["kv"]["hit_rate"])
 
+    def test_bad_and_odd_rows_of_the_trace_are_told(self):
+        rows = [f"2023-11-16 18:{10 + i // 60}:{i % 60:02}.0,{'x' if i == 4 else 10},5" for i in range(200)]
+        rows[60] = "2023-11-16 18:10:50.0,10,5"
+        trace = self.file("\r\n".join(["TIMESTAMP,ContextTokens,GeneratedTokens"] + rows), "odd.csv")
+        path = self.file(scenario())
+        for command in ("simulate", "whatif"):
+            done = run(command, path, "--trace", trace)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            for word in ("200 rows (azure", "1 bad and left out", "line 6", "CRLF", "before the row above"):
+                self.assertIn(word, done.stdout)
+            answer = json.loads(run(command, path, "--trace", trace, "--json").stdout)
+            told = (answer["variants"][0] if command == "whatif" else answer)["workload"]["trace_rows"]
+            self.assertEqual((told["rows"], told["bad_rows"], told["bad_rows_by_kind"][0]["first_line"]), (200, 1, 6))
+            self.assertGreaterEqual(len(told["oddities"]), 3)
+
+    def test_a_time_unit_and_a_rate_that_is_implausible(self):
+        row = '{{"timestamp": {}, "input_length": 10, "output_length": 5, "hash_ids": [1]}}\n'
+        trace = self.file("".join(row.format(5_000_000 * i) for i in range(3)), "unit.jsonl")
+        path = self.file(scenario())
+        for command in ("simulate", "whatif"):
+            self.assertIn("is the time unit right?", run(command, path, "--trace", trace).stdout)
+            sure = run(command, path, "--trace", trace, "--time-unit", "us")
+            self.assertEqual((sure.returncode, sure.stderr), (0, ""))
+            self.assertNotIn("time unit right", sure.stdout)
+            self.refused(run(command, path, "--trace", trace, "--time-unit", "min"), 2, "--time-unit", "min")
+        given = scenario(workload={"trace": str(trace), "time_unit": "us"})
+        self.assertEqual(json.loads(run("simulate", self.file(given), "--json").stdout)["workload"]["warnings"], [])
+
+    def test_a_prefix_hit_rate_is_for_traces_that_tell_nothing_of_sharing(self):
+        workload = dict(scenario()["workload"], prefix_hit_rate=0.5)
+        done = run("simulate", self.file(scenario(workload=workload)))
+        self.assertIn("prefix_hit_rate is assumed", done.stdout)
+        row = '{{"timestamp": {}, "input_length": 10, "output_length": 5, "hash_ids": [1]}}\n'
+        trace = self.file("".join(row.format(1000 * i) for i in range(3)), "named.jsonl")
+        self.refused(run("simulate", self.file(scenario(workload=workload)), "--trace", trace), 2,
+                     "prefix_hit_rate", "hash_ids")
+
     def test_a_missed_slo_is_the_answer_no(self):
         done = run("simulate", self.file(scenario(slo={"ttft_ms": {"p99": 1}})))
         self.assertEqual(done.returncode, 1)

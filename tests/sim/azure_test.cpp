@@ -32,14 +32,14 @@ TEST(Azure, every_request_is_accounted_for_and_tokens_are_conserved) {
   PoolSpec pool = toy_pool(std::make_shared<ToyModel>(8 * kMs, 30'000'000, 40'000), 30'000, 4);
   RunOptions macro, single;
   single.macro_steps = false;
-  const Summary s = simulate({{pool}, {}}, trace_workload(path, false), {}, macro);
+  const Summary s = simulate({{pool}, {}}, trace_workload(path), {}, macro);
   EXPECT_EQ(s.submitted, rows);
   EXPECT_EQ(s.completed, rows);
   EXPECT_EQ(s.input_tokens, input);
   EXPECT_EQ(s.output_tokens, output);
   EXPECT_EQ(s.itl.ns.count(), output - rows);
   EXPECT_FALSE(s.saturated) << s.saturated_why;
-  const Summary slow = simulate({{pool}, {}}, trace_workload(path, false), {}, single);
+  const Summary slow = simulate({{pool}, {}}, trace_workload(path), {}, single);
   EXPECT_EQ(s.journal_hash, slow.journal_hash);
   EXPECT_EQ(comparable(s), comparable(slow));
   std::printf("macro %.0f requests/s, single steps %.0f requests/s\n",

@@ -107,6 +107,54 @@ TEST(Metrics, a_trace_without_prefix_data_has_no_hit_rate) {
   EXPECT_EQ(s.json["kv"]["note"], "no prefix data in trace: nothing is shared");
 }
 
+// Lengths alone say nothing of sharing. 1 ms a prompt token computed: TTFT shows the effective
+// prefill, which is input - cached.
+TEST(Metrics, a_hit_rate_is_only_what_the_workload_gives) {
+  const FleetSpec fleet = one(toy_pool(std::make_shared<ToyModel>(0, kMs, 1), 1000));
+  std::vector<traces::TraceRequest> rows;
+  for (int i = 0; i < 20; ++i) rows.push_back(row(10 * i, 2162, 5));
+  for (const std::optional<double> rate :
+       {std::optional<double>(), std::optional<double>(0.0), std::optional<double>(0.5)}) {
+    WorkloadSpec workload = list_workload(rows);
+    workload.prefix_hit_rate = rate;
+    const std::int64_t shared = rate.value_or(0) > 0 ? 1072 : 0;  // whole blocks of 16 of 1081
+    RunOptions options;
+    options.on_request = [&](const RequestOutcome& o) {
+      const std::int64_t cached = o.id == 1 ? 0 : shared;  // the first to come finds nothing
+      EXPECT_EQ(o.cached_tokens, cached) << o.id;
+      EXPECT_NEAR(to_seconds(o.first_token - o.arrival), static_cast<double>(2162 - cached) * 1e-3,
+                  1e-6);
+    };
+    const Summary s = simulate(fleet, workload, {}, options);
+    const Json& kv = s.json["kv"];
+    EXPECT_EQ(kv["assumed_hit_rate"].get<double>(), rate.value_or(0));
+    EXPECT_EQ(kv["note"].get<std::string>().find("no prefix data in trace"), 0U);
+    if (rate) {
+      EXPECT_DOUBLE_EQ(kv["hit_rate"].get<double>(),
+                       static_cast<double>(19 * shared) / (20 * 2162));
+    } else {
+      EXPECT_TRUE(kv["hit_rate"].is_null());
+    }
+  }
+}
+
+TEST(Metrics, a_hit_rate_over_what_the_trace_says_is_refused) {
+  const FleetSpec fleet = one(toy_pool(std::make_shared<ToyModel>(kMs, 0, 0), 1000));
+  auto named = row(0, 64, 1), turn = row(1, 64, 1);
+  named.hash_ids = {1, 2, 3, 4}, named.block_tokens = 16;
+  turn.session = "s", turn.history_tokens = 32;
+  for (const auto& request : {named, turn}) {
+    WorkloadSpec workload = list_workload({row(0, 9, 1), request});
+    workload.prefix_hit_rate = 0.5;
+    EXPECT_THROW(simulate(fleet, workload, {}, {}), InputError);
+    workload.prefix_hit_rate.reset();
+    EXPECT_EQ(simulate(fleet, workload, {}, {}).completed, 2);
+  }
+  WorkloadSpec workload = list_workload({row(0, 9, 1)});
+  workload.prefix_hit_rate = 1.5;
+  EXPECT_THROW(simulate(fleet, workload, {}, {}), InputError);
+}
+
 TEST(Metrics, shared_prefixes_are_hit_by_whole_blocks) {
   auto a = row(0, 1024, 8), b = row(5, 694, 8);
   a.hash_ids = b.hash_ids = {1, 2};
@@ -303,6 +351,63 @@ TEST(Metrics, groups_add_up_to_the_total) {
   EXPECT_EQ(s.json["by"]["tenant"].size(), 2U);
   EXPECT_EQ(s.json["by"]["app"]["x"]["requests"]["completed"], 900);
   EXPECT_EQ(s.json["by"]["pool"]["main"]["requests"]["completed"], 900);
+}
+
+void expect_same_keys(const Json& whole, const Json& part, const std::string& where) {
+  for (const auto& [key, value] : whole.items()) {
+    if (key == "note" || key == "unpriced") continue;
+    ASSERT_TRUE(part.contains(key)) << where << "." << key;
+    if (value.is_object() && !part[key].is_null())
+      expect_same_keys(value, part[key], where + "." + key);
+  }
+}
+
+TEST(Metrics, every_row_has_the_nested_keys_of_the_whole_and_null_where_there_is_no_meaning) {
+  FleetSpec fleet = one(toy_pool(std::make_shared<ToyModel>(kMs, 100'000, 0), 1000));
+  fleet.pools.push_back(toy_pool(std::make_shared<ToyModel>(2 * kMs, 100'000, 0), 1000));
+  fleet.pools[1].name = "second", fleet.pools[1].model = "other";
+  std::vector<traces::TraceRequest> rows;
+  for (int i = 0; i < 900; ++i) {
+    rows.push_back(row(i * 10.0, 48, 1 + i % 7));
+    rows.back().tenant = "a", rows.back().app = "x";
+    rows.back().model = i % 3 == 0 ? "other" : i % 3 == 1 ? "toy" : "nobody's";
+    rows.back().hash_ids = {1, 2, static_cast<std::uint64_t>(100 + i)};
+    rows.back().block_tokens = 16;
+  }
+  const Summary s = simulate(fleet, list_workload(rows), {}, {});
+  Json whole = Json::object();
+  for (const char* key :
+       {"requests", "completed_fraction", "ttft_ms", "itl_ms", "tpot_ms", "e2e_ms", "queue_ms",
+        "throughput", "goodput", "kv", "queue_depth", "gpu", "cost"}) {
+    ASSERT_TRUE(s.json.contains(key)) << key;
+    whole[key] = s.json[key];
+  }
+  int seen = 0;
+  for (const auto& [by, parts] : s.json["by"].items()) {
+    for (const auto& [name, part] : parts.items())
+      expect_same_keys(whole, part, by + "." + name), ++seen;
+  }
+  EXPECT_EQ(seen, 3 + 2 + 1 + 1 + 3);  // models (one not served), pools, tenant, app, hours
+  const Json& by = s.json["by"];
+  EXPECT_TRUE(by["pool"]["main"]["requests"]["submitted"].is_null());
+  EXPECT_EQ(by["pool"]["main"]["requests"]["completed"], 300);
+  EXPECT_EQ(by["model"]["(not served)"]["requests"]["rejected"], 300);
+  EXPECT_TRUE(by["model"]["(not served)"]["cost"]["usd_per_hour"].is_null());
+  EXPECT_NEAR(by["model"]["toy"]["cost"]["usd_per_hour"].get<double>(), 3.6, 1e-9);
+  EXPECT_EQ(by["model"]["toy"]["kv"], [&] {
+    Json pool = by["pool"]["main"]["kv"];
+    pool.erase("blocks_per_replica");
+    return pool;
+  }());
+  EXPECT_EQ(by["model"]["toy"]["gpu"], by["pool"]["main"]["gpu"]);
+  EXPECT_TRUE(by["tenant"]["a"]["itl_ms"]["p99"].is_null());
+  EXPECT_TRUE(by["tenant"]["a"]["gpu"]["busy_fraction"].is_null());
+  // One tenant sent all: its share of cached tokens is the fleet's.
+  EXPECT_DOUBLE_EQ(by["tenant"]["a"]["kv"]["hit_rate"].get<double>(),
+                   s.json["kv"]["hit_rate"].get<double>());
+  EXPECT_GT(s.json["kv"]["hit_rate"].get<double>(), 0.6);
+  EXPECT_DOUBLE_EQ(by["tenant"]["a"]["goodput"]["concurrent_requests"].get<double>(),
+                   s.json["goodput"]["concurrent_requests"].get<double>());
 }
 
 TEST(Metrics, a_stop_request_ends_the_run_and_says_so) {

@@ -57,6 +57,8 @@ TEST(ScenarioFiles, schema_and_reader_refuse_the_same) {
       {"\"mode\": \"open\"", "\"mode\": \"opened\""},
       {"\"mode\": \"open\"", "\"rate_scale\": 0"},
       {"\"mode\": \"open\"", "\"max_requests\": 0"},
+      {"\"mode\": \"open\"", "\"prefix_hit_rate\": 1.5"},
+      {"\"mode\": \"open\"", "\"time_unit\": \"minutes\""},
       {"\"ttft_ms\"", "\"ttft\""},
       {"500", "-1"},
   };

@@ -23,6 +23,42 @@ std::string title_of(const sim::Scenario& scenario) {
   return scenario.variant.empty() ? scenario.name : scenario.name + " / " + scenario.variant;
 }
 
+namespace {
+
+std::string describe(const std::vector<traces::RowProblem>& list) {
+  std::string text;
+  for (const traces::RowProblem& p : list) {
+    if (!text.empty()) text += "; ";
+    if (p.kind == "ticks") {
+      text += p.example;
+      continue;
+    }
+    if (p.count > 1) text += format_count(p.count) + " x ";
+    text += p.kind;
+    if (p.first_line > 0)
+      text += (p.count > 1 ? ", first in line " : ", line ") + format_count(p.first_line);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> trace_facts(const sim::Summary& summary) {
+  std::vector<std::pair<std::string, std::string>> facts;
+  if (!summary.trace_rows) return facts;
+  const traces::ReadReport& report = *summary.trace_rows;
+  const bool all = summary.json["workload"]["trace_rows"]["read_to_end"].get<bool>();
+  std::string rows = format_count(report.rows) + (all ? " rows (" : " rows read (") +
+                     report.format + ", timestamps: " + report.timestamp_unit + "), " +
+                     format_count(report.bad) + " bad";
+  if (report.bad > 0) rows += " and left out: " + describe(report.problems);
+  facts.emplace_back("trace", rows);
+  if (!report.oddities.empty()) facts.emplace_back("handled", describe(report.oddities));
+  for (const std::string& warning : summary.warnings)
+    facts.emplace_back("warning", styled(Style::kWarn, warning));
+  return facts;
+}
+
 Json misfits_json(const sim::Scenario& scenario) {
   Json list = Json::array();
   for (const sim::Misfit& misfit : scenario.misfits) {

@@ -2,6 +2,7 @@
 // fleet that cannot be had.
 #pragma once
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/json.h"
@@ -16,6 +17,10 @@ sim::Summary run_scenario(const sim::Scenario& scenario, sim::RunOptions options
                           const Globals& globals);
 
 std::string title_of(const sim::Scenario& scenario);  // "name" or "name / variant"
+
+// What reading the trace found, as label and text: rows and bad rows, what was handled, warnings.
+// Empty for a workload that is no trace file.
+std::vector<std::pair<std::string, std::string>> trace_facts(const sim::Summary& summary);
 
 // A fleet that does not fit, with the memory of one GPU item by item.
 Json misfits_json(const sim::Scenario& scenario);

@@ -25,7 +25,7 @@ namespace orrery::cli {
 namespace {
 
 struct Options {
-  std::string scenario, trace, variant, directory;
+  std::string scenario, trace, variant, directory, time_unit = "auto";
   bool single_step = false, journal = false, tolerate = false;
 };
 
@@ -96,7 +96,9 @@ void print_summary(const sim::Scenario& scenario, const sim::Summary& s) {
       {"prefix hits",
        j["kv"]["hit_rate"].is_null()
            ? j["kv"].value("note", std::string("-"))
-           : format_json_number(j["kv"]["hit_rate"], format_percent) + " of prompt tokens"}};
+           : format_json_number(j["kv"]["hit_rate"], format_percent) + " of prompt tokens" +
+                 (j["kv"].contains("note") ? " (" + j["kv"]["note"].get<std::string>() + ")"
+                                           : std::string())}};
   if (j["kv"]["preemptions"] != 0)
     facts.emplace_back("preemptions", format_count(j["kv"]["preemptions"].get<std::int64_t>()));
   if (!j["slo"].is_null()) {
@@ -117,6 +119,7 @@ void print_summary(const sim::Scenario& scenario, const sim::Summary& s) {
                                       format_number(number(j["sim"], "requests_per_wall_s")) +
                                       " requests/s), journal " +
                                       j["journal_hash"].get<std::string>());
+  for (auto& fact : trace_facts(s)) facts.push_back(std::move(fact));
   print_facts(facts, 2);
   if (s.stopped_early)
     print_line(styled(Style::kWarn, "Stopped: ") + "the figures are of what was done so far.");
@@ -128,7 +131,7 @@ int run(const Options& options, const Globals& globals) {
   const sim::ScenarioFile file(options.scenario);
   sim::ScenarioOverrides overrides;
   overrides.trace = options.trace, overrides.seed = globals.seed;
-  overrides.tolerate = options.tolerate;
+  overrides.tolerate = options.tolerate, overrides.time_unit = options.time_unit;
   const sim::Scenario scenario =
       file.read(sim::load_catalog(host::data_dir()), overrides, options.variant);
   if (!scenario.misfits.empty()) {
@@ -182,6 +185,9 @@ std::function<int()> setup_simulate(CLI::App& app, Globals& globals) {
   app.add_flag("--journal", options->journal, "Write the journals there too");
   app.add_flag("--single-step", options->single_step,
                "One event a decode step: same results, slower");
+  app.add_option("--time-unit", options->time_unit,
+                 "Of the trace's numeric timestamps: s, ms, us or ns; auto is the format's own")
+      ->capture_default_str();
   app.add_flag("--tolerate", options->tolerate, "Go on with more than 1 % bad rows in the trace");
   return [options, &globals] { return run(*options, globals); };
 }

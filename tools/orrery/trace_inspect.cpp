@@ -11,6 +11,7 @@
 #include "tools/orrery/command.h"
 #include "tools/orrery/trace_options.h"
 #include "traces/characterise.h"
+#include "traces/read_report.h"
 
 namespace orrery::cli {
 namespace {
@@ -63,28 +64,11 @@ Inspected inspect(const InspectArguments& a, const Globals& globals) {
   return result;
 }
 
-Json problems_json(const std::vector<traces::RowProblem>& list) {
-  Json out = Json::array();
-  for (const auto& p : list) {
-    Json item = {{"kind", p.kind}, {"count", p.count}};
-    if (p.first_line > 0) item["first_line"] = p.first_line;
-    if (!p.example.empty()) item["example"] = p.example;
-    out.push_back(item);
-  }
-  return out;
-}
-
 void report_json(const InspectArguments& a, const Inspected& r) {
   Json out;
   out["file"] = a.read.file;
-  out["format"] = r.report.format;
-  out["timestamp_unit"] = r.report.timestamp_unit;
-  out["start"] = r.report.start.empty() ? Json(nullptr) : Json(r.report.start);
-  out["rows"] = r.report.rows;
-  out["good_rows"] = r.report.good;
-  out["bad_rows"] = r.report.bad;
-  out["bad_rows_by_kind"] = problems_json(r.report.problems);
-  out["oddities"] = problems_json(r.report.oddities);
+  const Json rows = traces::to_json(r.report);
+  for (const auto& [key, value] : rows.items()) out[key] = value;
   out["slice"] = a.slice.empty() ? Json(nullptr) : Json(a.slice);
   const Json figures = (r.slice ? *r.slice : r.all).to_json();
   for (const auto& [key, value] : figures.items()) out[key] = value;
@@ -171,7 +155,9 @@ void print_figures(const Characterisation& c) {
                        (c.sampled_one_in > 1 ? "about " : "") + format_count(c.distinct_blocks) +
                        " distinct blocks (a cache that never forgets)");
   else
-    line("prefix", "no prefix data in trace (0 % sharing is assumed unless you give a rate)");
+    line("prefix",
+         "no prefix data in trace (0 % sharing is assumed unless a scenario's workload "
+         "gives prefix_hit_rate)");
   line("bursts", "gaps between arrivals vary by " + format_number(c.gap_cv) +
                      " (Poisson: 1); dispersion of counts " +
                      format_number(c.per_second.dispersion()) + " per 1 s" +

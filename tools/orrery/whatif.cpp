@@ -1,4 +1,5 @@
 // orrery whatif: several fleets under the same load, side by side.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <functional>
@@ -21,7 +22,7 @@ namespace {
 
 struct Options {
   std::vector<std::string> scenarios;
-  std::string trace;
+  std::string trace, time_unit = "auto";
   bool tolerate = false;
 };
 
@@ -30,6 +31,7 @@ struct Outcome {
   std::string name;
   Json json;  // summary, or why there is none
   bool feasible = false, comparable = false;
+  std::vector<std::pair<std::string, std::string>> trace;
 };
 
 // Two runs are compared when they answered the same share of the same load: one that lost most of
@@ -136,6 +138,18 @@ void print_outcomes(const std::vector<Outcome>& outcomes) {
   }
 }
 
+// Once for all variants that read the same.
+void print_traces(const std::vector<Outcome>& outcomes) {
+  std::vector<std::pair<std::string, std::string>> said;
+  for (const Outcome& outcome : outcomes) {
+    for (const auto& fact : outcome.trace) {
+      if (std::find(said.begin(), said.end(), fact) != said.end()) continue;
+      print_line(fact.first + ": " + fact.second);
+      said.push_back(fact);
+    }
+  }
+}
+
 // The variants of a file; the scenario itself first.
 std::vector<sim::Scenario> read_all(const Options& options, const sim::Catalog& catalog,
                                     std::uint64_t seed) {
@@ -144,6 +158,7 @@ std::vector<sim::Scenario> read_all(const Options& options, const sim::Catalog& 
     const sim::ScenarioFile file(path);
     sim::ScenarioOverrides overrides;
     overrides.trace = options.trace, overrides.seed = seed, overrides.tolerate = options.tolerate;
+    overrides.time_unit = options.time_unit;
     scenarios.push_back(file.read(catalog, overrides));
     for (const std::string& variant : file.variants())
       scenarios.push_back(file.read(catalog, overrides, variant));
@@ -170,6 +185,7 @@ int run(const Options& options, const Globals& globals) {
     } else {
       const sim::Summary summary = run_scenario(scenario, {}, globals);
       stopped = summary.stopped_early;
+      outcome.trace = trace_facts(summary);
       outcome.json.update(summary.json);
       if (first == scenarios.size()) first = i;
       outcome.comparable = first == i || same_population(outcomes[first].json, outcome.json);
@@ -185,6 +201,7 @@ int run(const Options& options, const Globals& globals) {
     print_json(json);
   } else {
     print_outcomes(outcomes);
+    print_traces(outcomes);
     if (stopped) print_line(styled(Style::kWarn, "Stopped: ") + "the last column is of a part.");
   }
   return first < outcomes.size() ? kDone : kAnswerIsNo;
@@ -197,6 +214,9 @@ std::function<int()> setup_whatif(CLI::App& app, Globals& globals) {
   app.add_option("SCENARIO", options->scenarios, "Scenario files; each with its variants")
       ->required();
   app.add_option("--trace", options->trace, "Trace to run instead of the scenarios'");
+  app.add_option("--time-unit", options->time_unit,
+                 "Of the traces' numeric timestamps: s, ms, us or ns; auto is the format's own")
+      ->capture_default_str();
   app.add_flag("--tolerate", options->tolerate, "Go on with more than 1 % bad rows in the trace");
   return [options, &globals] { return run(*options, globals); };
 }
