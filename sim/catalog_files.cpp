@@ -27,7 +27,7 @@ std::string without_owner(const std::string& name) {
 
 [[noreturn]] void unknown(const std::string& kind, const std::string& name,
                           const std::vector<std::string>& known) {
-  std::string expected = "a " + kind + " of the catalogue";
+  std::string expected = (kind == "instance" ? "an " : "a ") + kind + " of the catalogue";
   if (const auto near = did_you_mean(lower(name), known)) {
     expected += "; did you mean \"" + *near + "\"?";
   } else {

@@ -322,8 +322,9 @@ Scenario ScenarioFile::read(const Catalog& catalog, const ScenarioOverrides& ove
   const auto found = std::find(names.begin(), names.end(), variant);
   if (found == names.end()) {
     const auto nearest = did_you_mean(variant, names);
-    throw InputError({path_, 0, "variants"}, "no variant \"" + variant + "\"",
-                     nearest ? "\"" + *nearest + "\"?" : "one of its variants");
+    throw InputError({path_, 0, "variants"}, "\"" + variant + "\"",
+                     "a variant of this scenario" +
+                         (nearest ? "; did you mean \"" + *nearest + "\"?" : std::string()));
   }
   const auto index = static_cast<std::size_t>(found - names.begin());
   const std::string patch_at = "/variants/" + std::to_string(index) + "/patch";

@@ -154,7 +154,7 @@ class Reader : public TraceFile {
     for (const RowProblem& p : report_.problems) {
       if (line == 0) line = static_cast<long>(p.first_line);
       found += "\n  " + std::to_string(p.count) + " x " + p.kind + ", first in line " +
-               std::to_string(p.first_line) + ": \"" + p.example + "\"\n ";
+               std::to_string(p.first_line) + ": \"" + p.example + "\"";
     }
     return InputError({path_, line, ""}, found,
                       report_.good == 0 ? "a trace with readable rows"

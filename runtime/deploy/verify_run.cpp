@@ -1,9 +1,11 @@
 #include "runtime/deploy/verify_run.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <optional>
+#include <system_error>
 
 #include "runtime/base/errors.h"
 #include "runtime/base/json.h"
@@ -59,6 +61,8 @@ struct Manifest {
 };
 
 Manifest read_manifest(const std::string& folder) {
+  if (std::error_code error; !std::filesystem::exists(folder + "/fleet.json", error))
+    throw InputError({folder, 0, ""}, "a folder without fleet.json", "the folder of a run");
   const JsonView json(host::read_json(folder + "/fleet.json"));
   Manifest manifest;
   manifest.gateway_journal = json.at("gateway").at("journal").as_string();

@@ -67,6 +67,7 @@ deploy::Desired desired_state(const Options& options, const deploy::Backend& bac
   const Plan plan = read_plan(JsonView(host::read_checked_json(options.plan, "plan")));
   deploy::Desired desired;
   desired.workers = backend.workers_for(plan, options.plan);
+  check_models(desired.workers);
   desired.router_policy = plan.router_policy;
   desired.source = options.plan;
   desired.plan = to_json(plan).dump();

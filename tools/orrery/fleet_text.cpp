@@ -1,5 +1,8 @@
 #include "tools/orrery/fleet_text.h"
 
+#include <set>
+#include <string>
+
 #include "runtime/engine/model.h"
 #include "runtime/host/process.h"
 #include "tools/orrery/cli_support.h"
@@ -15,6 +18,12 @@ std::string endpoint_of(const deploy::FleetRow& fleet) {
 
 std::string model_name(const std::string& model) {
   return model == "embedded" ? "orrery-embedded" : model.substr(model.rfind('/') + 1);
+}
+
+void check_models(const std::vector<deploy::DesiredWorker>& workers) {
+  std::set<std::string> models;
+  for (const deploy::DesiredWorker& worker : workers)
+    if (models.insert(worker.model).second) (void)engine::load_card(worker.model);
 }
 
 void print_workers(const std::vector<deploy::ActualWorker>& workers) {

@@ -13,6 +13,8 @@ std::string model_name(const std::string& model);        // id as clients name i
 void print_workers(const std::vector<deploy::ActualWorker>& workers);
 void print_next_steps(const deploy::FleetRow& fleet,
                       const std::vector<deploy::ActualWorker>& workers);
+// A model that is not there is said before anything starts: InputError.
+void check_models(const std::vector<deploy::DesiredWorker>& workers);
 Json workers_json(const std::vector<deploy::ActualWorker>& workers);
 Json fleet_json(const deploy::FleetRow& fleet);
 

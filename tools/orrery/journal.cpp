@@ -38,8 +38,10 @@ Json file_json(const deploy::FileVerdict& file) {
 
 std::string file_line(const deploy::FileVerdict& file) {
   if (!file.ok) {
-    return styled(Style::kBad, file.file + ": record " + std::to_string(file.bad_record)) + ": " +
-           file.detail;
+    const std::string place = file.file + ": record " + std::to_string(file.bad_record) + ": ";
+    // A record that cannot be read names its place itself.
+    const bool named = file.detail.starts_with(place);
+    return styled(Style::kBad, place) + (named ? file.detail.substr(place.size()) : file.detail);
   }
   return file.file + (file.slot.empty() ? "" : " (" + file.slot + ")") + ": " +
          format_count(static_cast<std::int64_t>(file.records)) + " records taken again, hash " +
@@ -93,6 +95,8 @@ std::function<int()> setup_verify(CLI::App& app, Globals& globals) {
 }
 
 int dump(const std::string& path, std::int64_t most, const Globals& globals) {
+  if (most < 0)
+    throw InputError({"--records", 0, ""}, std::to_string(most), "a whole number from 0");
   host::JournalFileReader reader(path);
   Json list = Json::array();
   for (std::int64_t i = 0; i < most; ++i) {
@@ -121,7 +125,7 @@ std::function<int()> setup_dump(CLI::App& app, Globals& globals) {
   };
   auto options = std::make_shared<Options>();
   app.add_option("file", options->path, "A journal file")->required();
-  app.add_option("--records", options->most, "At most this many")->check(CLI::NonNegativeNumber);
+  app.add_option("--records", options->most, "At most this many");
   return [options, &globals] { return dump(options->path, options->most, globals); };
 }
 

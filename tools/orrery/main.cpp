@@ -101,6 +101,15 @@ std::string unexpected_argument(const CLI::App& app) {
   return text + "an option of this command" + suggestion(word, known);
 }
 
+// CLI11 says "Could not convert: --seed = x".
+std::string unreadable_value(const std::string& text) {
+  const std::string start = "Could not convert: ", middle = " = ";
+  const std::size_t at = text.find(middle);
+  if (!text.starts_with(start) || at == std::string::npos) return text;
+  return text.substr(start.size(), at - start.size()) + ": found " +
+         text.substr(at + middle.size()) + ", expected a number";
+}
+
 int bad_options(const CLI::App& app, std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
   const std::string& name = app.get_name();
@@ -115,9 +124,22 @@ void add_common_options(CLI::App& app, Globals& globals) {
   app.add_flag("--json", globals.json, "One JSON document on stdout and nothing else")
       ->group(group);
   app.add_option("--progress", globals.progress, "auto (on a terminal, over 1 s), never or always")
-      ->check(CLI::IsMember({"auto", "never", "always"}))
+      ->check(
+          [](const std::string& word) {
+            const bool known = word == "auto" || word == "never" || word == "always";
+            return known ? std::string() : "found " + word + ", expected auto, never or always";
+          },
+          "{auto,never,always}")
       ->group(group);
-  app.add_option("--seed", globals.seed, "Seed of everything random (default 1)")->group(group);
+  // Without the check "-1" would be read as 2^64 - 1.
+  app.add_option("--seed", globals.seed, "Seed of everything random (default 1)")
+      ->check(
+          [](const std::string& word) {
+            return word.starts_with('-') ? "found " + word + ", expected a whole number from 0"
+                                         : std::string();
+          },
+          "")
+      ->group(group);
 }
 
 int run_command(const Command& command, std::vector<std::string> args, Globals& globals) {
@@ -136,6 +158,8 @@ int run_command(const Command& command, std::vector<std::string> args, Globals& 
     return kDone;
   } catch (const CLI::ExtrasError&) {
     return bad_options(app, unexpected_argument(app));
+  } catch (const CLI::ConversionError& error) {
+    return bad_options(app, unreadable_value(error.what()));
   } catch (const CLI::ParseError& error) {
     return bad_options(app, error.what());
   }
@@ -164,7 +188,8 @@ int dispatch(int argc, char** argv) {
     if (!words.empty() && std::find(words.begin(), words.end(), "--help") == words.end() &&
         words[0] != "-h")
       return complain("found \"" + words[0] + "\", expected a command" +
-                          suggestion(words[0], {"--help", "--version"}) + "; see orrery --help",
+                          suggestion(words[0], {"--help", "--version", "--json"}) +
+                          "; see orrery --help",
                       kBadInput);
     std::fputs(general_help().c_str(), stdout);
     return kDone;

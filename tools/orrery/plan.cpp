@@ -20,7 +20,7 @@ namespace {
 
 struct PlanArguments {
   std::string request, trace, output;
-  int threads = 0;
+  std::optional<int> threads;
   bool tolerate = false;
   std::string time_unit;
   std::int64_t measure = 0;
@@ -158,7 +158,31 @@ Json outcome_json(const planner::PlanOutcome& outcome) {
   return Json{{"feasible", false}, {"rejected", std::move(rejected)}};
 }
 
+// Names that the catalogue does not have, with their place in the request.
+void check_names(const JsonView& request, const sim::Catalog& catalog) {
+  const auto check = [](const JsonView& item, const char* key, const auto& look_up) {
+    const JsonView name = item.is_string() ? item : item.at(key);
+    try {
+      (void)look_up(name.as_string());
+    } catch (const InputError& error) {
+      if (error.place().file != "catalog") throw;
+      throw InputError(name.place(), error.found(), error.expected());
+    }
+  };
+  bool measured_only = true;  // a machine measured here has models of its own
+  for (const JsonView& item : request.at("constraints").at("instance_types").items())
+    check(item, "type", [&](const std::string& name) {
+      measured_only = measured_only && name == "cpu-local";
+      return &catalog.instance(name);
+    });
+  if (measured_only) return;
+  for (const JsonView& item : request.at("models").items())
+    check(item, "id", [&](const std::string& name) { return &catalog.model(name); });
+}
+
 int run_plan(const PlanArguments& arguments, const Globals& globals) {
+  if (arguments.threads && *arguments.threads < 1)
+    throw InputError({"--threads", 0, ""}, std::to_string(*arguments.threads), "at least 1");
   if (arguments.measure > 0)
     throw Unsupported(
         "--measure needs a planner that deploys its candidates, which is not in this build");
@@ -174,6 +198,7 @@ int run_plan(const PlanArguments& arguments, const Globals& globals) {
     throw InputError({arguments.request, 0, "workload.trace"}, "no trace",
                      "a trace in the request or --trace FILE");
   const sim::Catalog catalog = sim::load_catalog(host::data_dir());
+  check_names(document, catalog);
   const planner::SplitTrace trace = planner::load_trace(request);
 
   host::install_stop_signals();
@@ -183,7 +208,7 @@ int run_plan(const PlanArguments& arguments, const Globals& globals) {
   std::atomic<std::int64_t> simulations{0};
   planner::SearchOptions options;
   options.seed = globals.seed;
-  options.threads = arguments.threads;
+  options.threads = arguments.threads.value_or(0);
   options.stop = [&] { return host::stop_requested() || host::monotonic_now() - start > limit; };
   std::mutex progress_mutex;
   options.progress = [&](const std::string&) {

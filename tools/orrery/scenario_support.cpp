@@ -1,5 +1,7 @@
 #include "tools/orrery/scenario_support.h"
 
+#include <cmath>
+#include <cstdint>
 #include <utility>
 
 #include "runtime/host/process.h"
@@ -60,6 +62,7 @@ std::vector<std::pair<std::string, std::string>> trace_facts(const sim::Summary&
 }
 
 Json misfits_json(const sim::Scenario& scenario) {
+  const auto whole = [](double bytes) { return static_cast<std::int64_t>(std::llround(bytes)); };
   Json list = Json::array();
   for (const sim::Misfit& misfit : scenario.misfits) {
     Json entry = {{"pool", misfit.pool},
@@ -68,10 +71,10 @@ Json misfits_json(const sim::Scenario& scenario) {
                   {"kind", misfit.kind},
                   {"why", misfit.why}};
     if (misfit.memory) {
-      entry["missing_bytes"] = misfit.memory->missing_bytes;
-      entry["usable_bytes"] = misfit.memory->usable_bytes;
+      entry["missing_bytes"] = whole(misfit.memory->missing_bytes);
+      entry["usable_bytes"] = whole(misfit.memory->usable_bytes);
       for (const cost::MemoryItem& item : misfit.memory->items)
-        entry["memory_bytes"][item.name] = item.bytes;
+        entry["memory_bytes"][item.name] = whole(item.bytes);
     }
     list.push_back(entry);
   }

@@ -48,6 +48,7 @@ deploy::Desired desired_state(const Options& options) {
     desired.source = "--model " + model;
   }
   if (!options.router.empty()) desired.router_policy = options.router;
+  check_models(desired.workers);
   return desired;
 }
 
