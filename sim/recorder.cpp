@@ -9,6 +9,7 @@
 
 #include "runtime/base/check.h"
 #include "runtime/base/errors.h"
+#include "runtime/base/percentile.h"
 
 namespace orrery::sim {
 namespace {
@@ -20,11 +21,6 @@ std::size_t count_models(const FleetSpec& fleet) {
   return models.size();
 }
 }  // namespace
-
-std::int64_t allowed_over(double percentile, std::int64_t n) {
-  const auto rank = static_cast<std::int64_t>(std::ceil(percentile / 100 * static_cast<double>(n)));
-  return n - std::clamp<std::int64_t>(rank, n > 0 ? 1 : 0, n);
-}
 
 Group& Breakdown::of(std::size_t value) {
   value = std::min(value, kMost);

@@ -94,7 +94,4 @@ class Recorder {
   bool many_pools_, many_models_, many_hours_ = false;
 };
 
-// Values of n that may exceed a limit while the percentile (nearest rank) is still within it.
-std::int64_t allowed_over(double percentile, std::int64_t n);
-
 }  // namespace orrery::sim

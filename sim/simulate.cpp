@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdio>
 
+#include "runtime/base/percentile.h"
 #include "runtime/host/process.h"
 #include "sim/fleet_run.h"
 #include "sim/recorder.h"

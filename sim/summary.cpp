@@ -1,15 +1,15 @@
 #include "sim/summary.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
-#include <cstdio>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "runtime/base/hex.h"
+#include "runtime/base/latency_json.h"
 #include "runtime/host/process.h"
 #include "traces/read_report.h"
 
@@ -19,13 +19,6 @@ namespace {
 double per(double a, double b) { return b > 0 ? a / b : 0; }
 Json known(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 Json ratio_or_null(double a, double b) { return b > 0 ? Json(a / b) : Json(nullptr); }
-double ms(std::int64_t ns) { return static_cast<double>(ns) * 1e-6; }
-
-std::string hex(std::uint64_t value) {
-  std::array<char, 17> text{};
-  std::snprintf(text.data(), text.size(), "%016llx", static_cast<unsigned long long>(value));
-  return text.data();
-}
 
 Json quantiles_of(const QuantileSketch& values) {
   return {{"mean", values.mean()},        {"p50", values.quantile(0.50)},
@@ -325,18 +318,7 @@ void fill_counts(Summary& s, FleetRun& run, const WorkloadSpec& spec) {
 
 }  // namespace
 
-Json LatencyMetric::to_json() const {
-  const std::int64_t n = ns.count();
-  if (n == 0)
-    return {{"mean", nullptr}, {"p50", nullptr},   {"p90", nullptr}, {"p95", nullptr},
-            {"p99", nullptr},  {"p99_9", nullptr}, {"max", nullptr}, {"count", 0}};
-  Json json = {{"mean", ns.mean() * 1e-6},     {"p50", ms(ns.quantile(0.50))},
-               {"p90", ms(ns.quantile(0.90))}, {"p95", ms(ns.quantile(0.95))},
-               {"p99", ms(ns.quantile(0.99))}, {"p99_9", ms(ns.quantile(0.999))},
-               {"max", ms(ns.max())},          {"count", n}};
-  if (n < 100) json["note"] = "p99 is the maximum of " + std::to_string(n) + " values";
-  return json;
-}
+Json LatencyMetric::to_json() const { return latency_json(ns); }
 
 Summary make_summary(FleetRun& run, const WorkloadSpec& workload, const RunOptions& options,
                      double wall_s) {

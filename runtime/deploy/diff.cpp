@@ -1,13 +1,12 @@
 #include "runtime/deploy/diff.h"
 
-#include <array>
-#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <set>
 
 #include "runtime/base/errors.h"
 #include "runtime/base/hash.h"
+#include "runtime/base/hex.h"
 #include "runtime/engine/settings.h"
 #include "runtime/policy/settings.h"
 
@@ -17,11 +16,7 @@ namespace {
 constexpr int kMostWorkers = 256;  // one machine; more is a typing error
 
 std::string spec_of(const DesiredWorker& worker) {
-  const std::uint64_t hash =
-      hash_bytes(worker.model + '\n' + worker.instance_type + '\n' + worker.settings);
-  std::array<char, 17> text{};
-  std::snprintf(text.data(), text.size(), "%016llx", static_cast<unsigned long long>(hash));
-  return text.data();
+  return hex(hash_bytes(worker.model + '\n' + worker.instance_type + '\n' + worker.settings));
 }
 
 // Folders are looked for where the command was typed, not where the worker runs.

@@ -1,12 +1,10 @@
 #include "runtime/host/journal_file.h"
 
 #include <algorithm>
-#include <array>
-#include <cinttypes>
-#include <cstdio>
 #include <utility>
 
 #include "runtime/base/errors.h"
+#include "runtime/base/hex.h"
 #include "runtime/host/files.h"
 
 namespace orrery::host {
@@ -28,12 +26,6 @@ T get(std::string_view bytes) {
   for (std::size_t i = 0; i < sizeof(T); ++i)
     value |= static_cast<T>(static_cast<T>(static_cast<unsigned char>(bytes[i])) << (8 * i));
   return value;
-}
-
-std::string hex(std::uint64_t value) {
-  std::array<char, 17> text{};
-  std::snprintf(text.data(), text.size(), "%016" PRIx64, value);
-  return text.data();
 }
 
 }  // namespace

@@ -59,6 +59,9 @@ TEST(Plan, each_wrong_value_is_refused_at_its_place) {
   wrong = to_json(sample_plan());
   wrong["schema"] = "orrery.plan.v9";
   EXPECT_NE(error_of(wrong).find("plan.json:2: schema"), std::string::npos);
+  // Another kind of file: its kind is what is wrong, not its keys.
+  wrong = Json{{"schema", "orrery.request.v1"}, {"models", {"embedded"}}, {"objective", "cost"}};
+  EXPECT_NE(error_of(wrong).find("plan.json:2: schema"), std::string::npos) << error_of(wrong);
   wrong = to_json(sample_plan());
   wrong["pools"][1]["name"] = "main";
   EXPECT_NE(error_of(wrong).find("pools of different names"), std::string::npos);

@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/base/hex.h"
+#include "runtime/base/latency_json.h"
+#include "runtime/base/percentile.h"
 #include "runtime/base/portable_math.h"
 #include "runtime/base/rng.h"
 
@@ -45,6 +48,37 @@ TEST(Sketch, merging_in_any_order_equals_adding_all) {
   }
   EXPECT_EQ(ab.count(), all.count());
   EXPECT_EQ(ab.mean(), all.mean());
+}
+
+TEST(Latency, a_few_values_say_that_their_p99_is_the_largest) {
+  QuantileSketch ns;
+  EXPECT_TRUE(latency_json(ns)["p99"].is_null());
+  EXPECT_FALSE(latency_json(ns).contains("note"));
+  for (int i = 1; i < 100; ++i) ns.add(i * 1'000'000);
+  EXPECT_EQ(latency_json(ns)["note"], "p99 is the maximum of 99 values");
+  EXPECT_DOUBLE_EQ(latency_json(ns)["mean"].get<double>(), 50);
+  EXPECT_DOUBLE_EQ(latency_json(ns)["max"].get<double>(), 99);
+  ns.add(100'000'000);
+  EXPECT_FALSE(latency_json(ns).contains("note"));
+}
+
+TEST(Percentile, allowed_over_agrees_with_sorting) {
+  for (const double percentile : {1.0, 50.0, 90.0, 99.0, 99.9, 100.0}) {
+    for (std::int64_t n = 1; n <= 300; ++n) {
+      // Of 1 … n with the limit at the rank's value, those above it are allowed, one more is not.
+      ExactQuantiles values;
+      for (std::int64_t i = 1; i <= n; ++i) values.add(i);
+      EXPECT_EQ(n - values.quantile(percentile / 100), allowed_over(percentile, n))
+          << "p" << percentile << " of " << n;
+    }
+  }
+  EXPECT_EQ(allowed_over(99, 0), 0);
+}
+
+TEST(Hex, sixteen_digits) {
+  EXPECT_EQ(hex(0), "0000000000000000");
+  EXPECT_EQ(hex(0x1234abcd), "000000001234abcd");
+  EXPECT_EQ(hex(~std::uint64_t{0}), "ffffffffffffffff");
 }
 
 TEST(PortableMath, agrees_with_libm) {

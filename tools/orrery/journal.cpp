@@ -1,7 +1,6 @@
 // orrery journal verify, orrery journal dump.
 #include "runtime/policy/journal.h"
 
-#include <cinttypes>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -11,6 +10,7 @@
 #include <CLI/CLI.hpp>
 
 #include "runtime/base/errors.h"
+#include "runtime/base/hex.h"
 #include "runtime/deploy/verify_run.h"
 #include "runtime/host/journal_file.h"
 #include "tools/orrery/cli_support.h"
@@ -18,12 +18,6 @@
 
 namespace orrery::cli {
 namespace {
-
-std::string hex(std::uint64_t value) {
-  char text[20];
-  std::snprintf(text, sizeof text, "%016" PRIx64, value);
-  return text;
-}
 
 Json file_json(const deploy::FileVerdict& file) {
   return {{"file", file.file},
