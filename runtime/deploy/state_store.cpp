@@ -60,7 +60,8 @@ constexpr const char* kSchema[] = {
     "PRAGMA journal_mode=WAL",
     "PRAGMA synchronous=NORMAL",
     "CREATE TABLE IF NOT EXISTS desired(one INTEGER PRIMARY KEY CHECK(one=1), generation INTEGER, "
-    "host TEXT, port INTEGER, router TEXT, source TEXT, plan TEXT, stop INTEGER)",
+    "host TEXT, port INTEGER, router TEXT, source TEXT, plan TEXT, stop INTEGER, vllm_metrics "
+    "INTEGER)",
     "CREATE TABLE IF NOT EXISTS desired_worker(place INTEGER PRIMARY KEY, slot TEXT UNIQUE, pool "
     "TEXT, model TEXT, instance_type TEXT, settings TEXT, spec TEXT)",
     "CREATE TABLE IF NOT EXISTS fleet(one INTEGER PRIMARY KEY CHECK(one=1), pid INTEGER, host "
@@ -111,6 +112,10 @@ StateStore::StateStore(const std::string& state_dir) : impl_(std::make_unique<Im
   }
   sqlite3_busy_timeout(impl_->db, 5000);
   for (const char* sql : kSchema) impl_->run(sql);
+  // A folder of an earlier version: its table lacks the column.
+  Statement column(impl_->db,
+                   "SELECT 1 FROM pragma_table_info('desired') WHERE name='vllm_metrics'");
+  if (!column.step()) impl_->run("ALTER TABLE desired ADD COLUMN vllm_metrics INTEGER DEFAULT 0");
 }
 StateStore::~StateStore() = default;
 
@@ -121,7 +126,8 @@ std::int64_t StateStore::generation() const {
 
 std::optional<Desired> StateStore::desired() const {
   Transaction moment(impl_->db);
-  Statement query(impl_->db, "SELECT generation,host,port,router,source,plan,stop FROM desired");
+  Statement query(impl_->db,
+                  "SELECT generation,host,port,router,source,plan,stop,vllm_metrics FROM desired");
   if (!query.step()) return std::nullopt;
   Desired out;
   out.generation = query.integer();
@@ -131,6 +137,7 @@ std::optional<Desired> StateStore::desired() const {
   out.source = query.text();
   out.plan = query.text();
   out.stop = query.integer() != 0;
+  out.vllm_metrics = query.integer() != 0;
   Statement rows(impl_->db,
                  "SELECT slot,pool,model,instance_type,settings,spec FROM desired_worker ORDER BY "
                  "place");
@@ -148,7 +155,7 @@ std::int64_t StateStore::set_desired(const Desired& desired) {
   const std::int64_t next = generation() + 1;
   impl_->run("DELETE FROM desired");
   impl_->run("DELETE FROM desired_worker");
-  Statement(impl_->db, "INSERT INTO desired VALUES(1,?,?,?,?,?,?,?)")
+  Statement(impl_->db, "INSERT INTO desired VALUES(1,?,?,?,?,?,?,?,?)")
       .bind(next)
       .bind(desired.host)
       .bind(static_cast<std::int64_t>(desired.port))
@@ -156,6 +163,7 @@ std::int64_t StateStore::set_desired(const Desired& desired) {
       .bind(desired.source)
       .bind(desired.plan)
       .bind(static_cast<std::int64_t>(desired.stop))
+      .bind(static_cast<std::int64_t>(desired.vllm_metrics))
       .step();
   std::int64_t place = 0;
   for (const DesiredWorker& worker : desired.workers) {

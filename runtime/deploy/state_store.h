@@ -26,9 +26,10 @@ struct Desired {
   std::string host = "127.0.0.1";
   int port = 8000;
   std::string router_policy = "least_load";
-  std::string source;  // what it was made from: "plan.json", "--model embedded"
-  std::string plan;    // the plan's text; empty when there was none
-  bool stop = false;   // drain everything and exit
+  std::string source;         // what it was made from: "plan.json", "--model embedded"
+  std::string plan;           // the plan's text; empty when there was none
+  bool stop = false;          // drain everything and exit
+  bool vllm_metrics = false;  // /metrics under the names of vLLM as well
   std::vector<DesiredWorker> workers;
 };
 

@@ -36,6 +36,7 @@ struct GatewayOptions {
   std::int64_t max_in_flight = 1024;  // more are refused with 429
   // Where a request gives no max_tokens it gets this many, or what fits beside its prompt.
   std::int64_t default_max_tokens = 256;
+  bool vllm_metrics = false;  // /metrics under the names of vLLM as well
 };
 
 class Gateway {
@@ -43,9 +44,8 @@ class Gateway {
   explicit Gateway(GatewayOptions options);
   ~Gateway();
 
-  // Models come and go with the plan; a model without workers answers 503.
+  // Models come with the plan; a model without workers answers 503.
   void set_model(const ServedModel& model);
-  void remove_model(ModelId id);
 
   // A ready worker. `name` is its slot ("main-0") for metrics and logs.
   void add_worker(InstanceId id, const std::string& name, ModelId model,
@@ -55,6 +55,7 @@ class Gateway {
   void set_report(InstanceId id, const WorkerStatus& status, std::int64_t restarts);
   std::int64_t in_flight(InstanceId id) const;  // placements that live
 
+  void show_vllm_metrics(bool show) { options_.vllm_metrics = show; }
   void begin_drain();  // 503 from now on
   std::size_t in_flight() const { return in_flight_; }
   net::awaitable<void> handle(HttpExchange& exchange);

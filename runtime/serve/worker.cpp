@@ -4,12 +4,14 @@
 #include <chrono>
 #include <memory>
 #include <semaphore>
+#include <string>
 #include <utility>
 
 #include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "runtime/base/errors.h"
 #include "runtime/engine/cpu/cpu_executor.h"
 #include "runtime/engine/engine_core.h"
 #include "runtime/engine/model.h"
@@ -20,10 +22,28 @@
 namespace orrery::serve {
 namespace {
 
+// A cache that the machine cannot hold would end in a failed allocation, or in its being killed
+// long after it said that it is ready.
+void check_cache_fits(const policy::InstanceSettings& settings, const engine::ModelShape& shape) {
+  const double bytes = static_cast<double>(settings.kv_blocks.value()) *
+                       static_cast<double>(settings.block_tokens.value()) * 2 * sizeof(float) *
+                       static_cast<double>(shape.kv_width() * shape.layers);
+  const double memory =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  if (bytes <= memory) return;
+  const auto gib = [](double value) {
+    return std::to_string(static_cast<std::int64_t>(value / (1 << 30))) + " GiB";
+  };
+  throw InputError({"--settings", 0, "kv_blocks"},
+                   std::to_string(settings.kv_blocks.value()) + " (" + gib(bytes) + ")",
+                   "a KV cache within this machine's memory, " + gib(memory));
+}
+
 std::unique_ptr<engine::EngineCore> make_core(const WorkerOptions& options) {
   const engine::ModelCard card = engine::load_card(options.model);
   policy::InstanceSettings settings = options.settings;
   settings.max_context = std::min(settings.max_context, Tokens(card.shape.max_context));
+  check_cache_fits(settings, card.shape);
   engine::CpuExecutorSettings cpu;
   cpu.block_tokens = settings.block_tokens.value();
   cpu.kv_blocks = settings.kv_blocks.value();

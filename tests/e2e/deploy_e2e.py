@@ -18,6 +18,15 @@ with Fleet() as f:
     f.complete(max_tokens=2)
     run_dir = f.run_dir()
 
+    # vLLM's names of the metrics come and go with the desired state; ours always stand.
+    def vllm_names():
+        return "vllm:" in f.request("GET", "/metrics")[2]
+    check(not vllm_names() and f.metric("orrery_generation_tokens_total") == 2, "our names alone")
+    f.ok("deploy", plan, "--vllm-metrics")
+    check(vllm_names() and f.metric("vllm:generation_tokens_total") == 2, "both names")
+    f.ok("deploy", plan)
+    check(not vllm_names(), "our names alone again")
+
     write_plan(plan, 3)
     out = json.loads(f.ok("deploy", plan, "--json"))
     check(sorted(c["change"] for c in out["changes"]) == ["keep", "start", "start"], out)

@@ -26,7 +26,7 @@ def killed_worker(f):
     threads = [threading.Thread(target=read, args=(i,)) for i in range(4)]
     for t in threads:
         t.start()
-    wait_until(lambda: f.metric("vllm:num_requests_running") == 4, "all run")
+    wait_until(lambda: f.metric("orrery_num_requests_running") == 4, "all run")
     wait_until(lambda: all(b"data: " in t for t in texts), "all stream")
     os.kill(before["main-0"]["pid"], signal.SIGKILL)
     for t in threads:

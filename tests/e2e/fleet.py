@@ -139,7 +139,7 @@ class Fleet:
         return sum(float(v) for v in values)
 
     def busy(self):
-        return self.metric("vllm:num_requests_running") + self.metric("vllm:num_requests_waiting")
+        return self.metric("orrery_num_requests_running") + self.metric("orrery_num_requests_waiting")
 
     def run_dir(self):
         return self.status()["fleet"]["run_dir"]
@@ -152,17 +152,21 @@ class Fleet:
         return verdict
 
 
-def write_plan(path, replicas, settings=None, instance_type="cpu-local", model="embedded", predicted=None):
+def write_plan(path, replicas, settings=None, instance_type="cpu-local", model="embedded", predicted=None,
+               slo=None):
     pool = {"name": "main", "model": model, "instance_type": instance_type, "replicas": replicas}
     if settings:
         pool["settings"] = settings
     plan = {"schema": "orrery.plan.v1", "pools": [pool]}
     if predicted:
         plan["predicted"] = predicted
+    if slo:
+        plan["slo"] = slo
     with open(path, "w") as f:
         json.dump(plan, f)
     return path
 
 
 def stop_signal(process, sign=signal.SIGINT):
-    os.kill(process.pid, sign)
+    """As a terminal does it: to the whole process group (start_serve gives each its own)."""
+    os.killpg(process.pid, sign)

@@ -127,7 +127,7 @@ def cancellation(f):
         aborted = f.metric('orrery_request_success_total') - before
         check(aborted == 1, "counted as aborted")
     many = [f.open_request(max_tokens=900, stream=True) for _ in range(40)]  # 2 x 16 run
-    wait_until(lambda: f.metric("vllm:num_requests_waiting") > 0, "some wait")
+    wait_until(lambda: f.metric("orrery_num_requests_waiting") > 0, "some wait")
     for s in many:
         s.close()
     wait_until(lambda: f.busy() == 0, "queued ones are cancelled too", 10)
@@ -175,7 +175,7 @@ def altered(f, run_dir):
 
 
 with Fleet() as f:
-    f.start_serve("--workers", "2")
+    f.start_serve("--workers", "2", "--vllm-metrics")
     answers(f)
     refusals(f)
     facts(f)

@@ -30,7 +30,7 @@ TEST(Histogram, buckets_are_cumulative_and_the_last_equals_the_count) {
   EXPECT_NEAR(value_of(text, "h_sum{a=\"b\"}"), 10.6, 1e-6);
 }
 
-TEST(Metrics, families_that_mean_the_same_have_both_names) {
+TEST(Metrics, families_that_mean_the_same_have_both_names_where_asked) {
   Metrics metrics;
   metrics.model("m").generation_tokens = 5;
   metrics.model("m").time_to_first_token.observe(0.02);
@@ -38,7 +38,7 @@ TEST(Metrics, families_that_mean_the_same_have_both_names) {
   WorkerGauge worker;
   worker.worker = "main-0", worker.model = "m";
   worker.running = 3, worker.blocks_total = 10, worker.blocks_free = 4, worker.block_tokens = 16;
-  const std::string text = "\n" + metrics.render(std::vector{worker}, 2, 1, 5);
+  const std::string text = "\n" + metrics.render(std::vector{worker}, 2, 1, 5, true);
   const std::string labels = "{model_name=\"m\",engine=\"main-0\"}";
   for (const char* prefix : {"orrery_", "vllm:"}) {
     EXPECT_EQ(value_of(text, prefix + ("num_requests_running" + labels)), 3);
@@ -52,6 +52,11 @@ TEST(Metrics, families_that_mean_the_same_have_both_names) {
       value_of(text,
                "http_requests_total{handler=\"/v1/completions\",method=\"POST\",status=\"200\"}"),
       1);
+
+  const std::string ours = "\n" + metrics.render(std::vector{worker}, 2, 1, 5, false);
+  EXPECT_EQ(ours.find("vllm:"), std::string::npos);
+  EXPECT_EQ(value_of(ours, "orrery_num_requests_running" + labels), 3);
+  EXPECT_EQ(value_of(ours, "orrery_generation_tokens_total{model_name=\"m\"}"), 5);
 }
 
 TEST(Metrics, label_values_are_escaped) { EXPECT_EQ(label_value("a\"b\\c\nd"), "a\\\"b\\\\c\\nd"); }

@@ -21,7 +21,7 @@ namespace {
 struct Options {
   std::string plan, backend = "local", host = "127.0.0.1";
   std::optional<int> port;
-  bool dry_run = false;
+  bool dry_run = false, vllm_metrics = false;
 };
 
 const char* verb_of(deploy::ChangeKind kind) {
@@ -72,6 +72,7 @@ deploy::Desired desired_state(const Options& options, const deploy::Backend& bac
   desired.source = options.plan;
   desired.plan = to_json(plan).dump();
   desired.host = options.host;
+  desired.vllm_metrics = options.vllm_metrics;
   desired.port =
       options.port ? *options.port : (actual.alive && actual.fleet ? actual.fleet->port : 8000);
   return desired;
@@ -140,6 +141,8 @@ std::function<int()> setup(CLI::App& app, Globals& globals) {
   app.add_option("--port", options->port,
                  "Port of the HTTP API (default: the running fleet's, else 8000)");
   app.add_option("--host", options->host, "Address to listen on (default 127.0.0.1)");
+  app.add_flag("--vllm-metrics", options->vllm_metrics,
+               "/metrics under the names of vLLM (vllm:...) as well");
   return [options, &globals] { return run(*options, globals); };
 }
 

@@ -16,6 +16,7 @@
 #include "runtime/base/plan.h"
 #include "runtime/host/json_schema.h"
 #include "runtime/host/process.h"
+#include "sim/scenario.h"
 #include "tools/orrery/cli_support.h"
 #include "tools/orrery/command.h"
 #include "traces/trace.h"
@@ -46,6 +47,7 @@ constexpr Compared kCompared[] = {
     {"requests/s", "/throughput/requests_per_s", true},
     {"output tokens/s", "/throughput/output_tokens_per_s", true},
     {"prefix hit rate", "/kv/hit_rate", true},
+    {"goodput", "/goodput/fraction", true},
 };
 
 double number_at(const Json& json, const char* pointer) {
@@ -66,10 +68,49 @@ double difference(double predicted, double measured) {
   return measured / predicted - 1;
 }
 
-Json comparison_json(const Json& predicted, const Json& measured) {
+// A comparison needs this share of the requests completed: those that a server drops would have
+// been the slow ones. With less, the command's answer is no.
+constexpr double kLeastCompleted = 0.95;
+
+// What is compared with what, or why it is not.
+struct Comparison {
+  std::string plan_file, population, refusal;  // refusal empty: compared
+  Json predicted;
+};
+
+// The prediction is about the planned requests; a slice chosen with --max-requests stands for them
+// because the caller says so.
+Comparison compare_with(const Plan& plan, const std::string& file,
+                        const serve::ReplayResult& result, bool slice) {
+  Comparison comparison;
+  comparison.plan_file = file, comparison.predicted = plan.predicted;
+  const std::int64_t completed = result.report.completed_count();
+  const std::int64_t sent = result.report.submitted_count();
+  const double planned = number_at(plan.predicted, "/requests/submitted");
+  const std::int64_t whole =
+      slice || std::isnan(planned) ? sent : std::max(sent, static_cast<std::int64_t>(planned));
+  const double share = static_cast<double>(completed) / static_cast<double>(whole);
+  comparison.population = format_count(completed) + " completed of " + format_count(whole) +
+                          (slice ? " sent, a slice chosen with --max-requests" : " planned");
+  if (slice && !std::isnan(planned)) {
+    comparison.population +=
+        "; the prediction is of " + format_count(static_cast<std::int64_t>(planned)) + " requests";
+  }
+  if (share < kLeastCompleted) {
+    comparison.refusal = format_percent(share) + " of the " +
+                         (slice ? "requests sent" : "planned requests") + " completed (" +
+                         format_count(completed) + " of " + format_count(whole) +
+                         "), and a comparison needs " + format_percent(kLeastCompleted) +
+                         (sent == whole ? "" : "; --max-requests compares a slice on purpose");
+  }
+  return comparison;
+}
+
+Json comparison_json(const Comparison& comparison, const Json& measured) {
   Json list = Json::array();
   for (const Compared& metric : kCompared) {
-    const double p = number_at(predicted, metric.pointer), m = number_at(measured, metric.pointer);
+    const double p = number_at(comparison.predicted, metric.pointer);
+    const double m = number_at(measured, metric.pointer);
     const auto or_null = [](double value) {
       return std::isnan(value) ? Json(nullptr) : Json(value);
     };
@@ -78,17 +119,30 @@ Json comparison_json(const Json& predicted, const Json& measured) {
                     {"measured", or_null(m)},
                     {"difference", or_null(difference(p, m))}});
   }
-  return list;
+  const bool refused = !comparison.refusal.empty();
+  return {{"plan", comparison.plan_file},
+          {"population", comparison.population},
+          {"refused", refused ? Json(comparison.refusal) : Json(nullptr)},
+          {"metrics", refused ? Json(nullptr) : list}};
 }
 
-void print_comparison(const Json& predicted, const Json& measured) {
+void print_comparison(const Comparison& comparison, const Json& measured) {
+  print_line();
+  if (!comparison.refusal.empty()) {
+    print_line(styled(Style::kBad, "not compared with " + comparison.plan_file) + ": " +
+               comparison.refusal);
+    return;
+  }
+  print_line(styled(Style::kBold, "predicted by " + comparison.plan_file + " against measured"));
+  print_line("  " + comparison.population);
   using Align = Table::Align;
   Table table({{"metric", Align::kLeft},
                {"predicted", Align::kRight},
                {"measured", Align::kRight},
                {"difference", Align::kRight}});
   for (const Compared& metric : kCompared) {
-    const double p = number_at(predicted, metric.pointer), m = number_at(measured, metric.pointer);
+    const double p = number_at(comparison.predicted, metric.pointer);
+    const double m = number_at(measured, metric.pointer);
     const double d = difference(p, m);
     table.add({metric.name, text_of(p), text_of(m),
                std::isnan(d) ? "-" : (d >= 0 ? "+" : "") + format_percent(d)});
@@ -117,20 +171,37 @@ void print_latencies(const Json& summary) {
   table.print(2);
 }
 
+// Completion first: every figure below is of the completed requests.
+void print_completion(const serve::ReplayResult& result, const Json& requests) {
+  print_line(
+      styled(Style::kBold, "completed " + format_percent(result.report.completed_fraction())) +
+      "  " + format_count(result.report.completed_count()) + " of " +
+      format_count(result.report.submitted_count()) + " requests" +
+      (result.stopped ? " (stopped early)" : "") + ", model " + result.model);
+  std::string others;
+  for (const char* how : {"rejected", "failed", "unfinished", "cancelled"}) {
+    const auto count = requests[how].get<std::int64_t>();
+    if (count > 0) others += (others.empty() ? "" : ", ") + format_count(count) + " " + how;
+  }
+  if (!others.empty()) print_line("  " + styled(Style::kBad, others));
+  for (const auto& [why, count] : result.report.errors()) {
+    print_line("  " + styled(Style::kBad, format_count(count) + " x " + why));
+  }
+}
+
 void print_report(const serve::ReplayResult& result, const Json& summary) {
   const auto& report = result.report;
-  const Json& requests = summary["requests"];
-  print_line(styled(Style::kBold, "measured") + "  " +
-             format_count(requests["completed"].get<std::int64_t>()) + " of " +
-             format_count(requests["submitted"].get<std::int64_t>()) + " requests completed" +
-             (result.stopped ? " (stopped early)" : "") + ", model " + result.model);
+  print_completion(result, summary["requests"]);
   print_latencies(summary);
+  const Json& first_token = summary["ttft_ms"];
+  if (first_token.contains("note")) print_line("  " + first_token["note"].get<std::string>());
   const Json& rates = summary["throughput"];
   print_line("  throughput: " + format_json_number(rates["requests_per_s"]) + " requests/s, " +
              format_json_number(rates["input_tokens_per_s"]) + " input and " +
              format_json_number(rates["output_tokens_per_s"]) + " output tokens/s");
-  for (const auto& [why, count] : report.errors()) {
-    print_line("  " + styled(Style::kBad, format_count(count) + " x " + why));
+  if (const Json& good = summary["goodput"]["fraction"]; good.is_number()) {
+    print_line("  goodput: " + format_percent(good.get<double>()) +
+               " of the requests sent came within every limit of the plan's SLO");
   }
   const std::string delay =
       "  send delay p99 " + format_ms(to_milliseconds(report.send_delay_p99()));
@@ -145,14 +216,51 @@ void print_report(const serve::ReplayResult& result, const Json& summary) {
   }
 }
 
+// The percentile targets of a plan's SLO, as limits that each request keeps or does not.
+serve::RequestLimits limits_of(const sim::Slo& slo) {
+  using Of = serve::RequestLimits::Limit::Of;
+  serve::RequestLimits limits;
+  for (const sim::SloTarget& target : slo.targets) {
+    const Of of = target.metric == "ttft_ms"  ? Of::kTtft
+                  : target.metric == "itl_ms" ? Of::kItl
+                  : target.metric == "e2e_ms" ? Of::kE2e
+                                              : Of::kTpot;
+    limits.limits.push_back(
+        {of, target.percentile, Duration(static_cast<std::int64_t>(target.limit_ms * 1e6 + 0.5))});
+  }
+  return limits;
+}
+
+Plan read_against(const std::string& file, serve::ReplayOptions& replay) {
+  const JsonView document(host::read_checked_json(file, "plan"));
+  Plan plan = read_plan(document);
+  if (!plan.predicted.is_object()) {
+    throw InputError({file, 0, "predicted"}, "no prediction",
+                     "a plan with what was predicted for it, as `orrery plan` writes it");
+  }
+  if (const auto slo = document.find("slo")) replay.limits = limits_of(sim::read_slo(*slo));
+  return plan;
+}
+
+Json summary_of(const serve::ReplayResult& result, const Options& options, std::uint64_t seed) {
+  Json summary = result.report.to_json();
+  summary["seed"] = seed;
+  summary["model"] = result.model;
+  summary["stopped_early"] = result.stopped;
+  summary["workload"] = {{"trace", options.trace},
+                         {"mode", "open"},
+                         {"open_loop", result.report.open_loop()},
+                         {"rate_scale", options.replay.speed},
+                         {"token_prompts", result.token_prompts}};
+  return summary;
+}
+
 int run(Options& options, const Globals& globals) {
   if (!(options.replay.speed > 0)) {
     throw InputError({"--speed", 0, ""}, format_number(options.replay.speed), "a number over 0");
   }
-  Json predicted;
-  if (!options.against.empty()) {
-    predicted = read_plan(JsonView(host::read_checked_json(options.against, "plan"))).predicted;
-  }
+  std::optional<Plan> plan;
+  if (!options.against.empty()) plan = read_against(options.against, options.replay);
   const auto trace = traces::open_trace(options.trace, options.read);
   host::install_stop_signals();
   options.replay.seed = globals.seed;
@@ -166,22 +274,21 @@ int run(Options& options, const Globals& globals) {
   if (result.report.submitted_count() == 0) {
     throw InputError({options.trace, 0, ""}, "no request to send", "at least one good row");
   }
-  Json summary = result.report.to_json();
-  summary["model"] = result.model;
-  summary["stopped_early"] = result.stopped;
-  summary["seed"] = globals.seed;
+  Json summary = summary_of(result, options, globals.seed);
+  std::optional<Comparison> comparison;
+  if (plan) {
+    comparison =
+        compare_with(*plan, options.against, result, options.replay.max_requests.has_value());
+    summary["against"] = comparison_json(*comparison, summary);
+  }
   if (globals.json) {
-    if (!options.against.empty()) summary["against"] = comparison_json(predicted, summary);
     print_json(summary);
   } else {
     print_report(result, summary);
-    if (!options.against.empty()) {
-      print_line();
-      print_line(styled(Style::kBold, "predicted by " + options.against + " against measured"));
-      print_comparison(predicted, summary);
-    }
+    if (comparison) print_comparison(*comparison, summary);
   }
-  return result.report.completed_count() > 0 ? kDone : kAnswerIsNo;
+  const bool refused = comparison && !comparison->refusal.empty();
+  return result.report.completed_fraction() < kLeastCompleted || refused ? kAnswerIsNo : kDone;
 }
 
 std::function<int()> setup(CLI::App& app, Globals& globals) {

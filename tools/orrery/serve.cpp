@@ -25,12 +25,13 @@ struct Options {
   std::string plan, model, host = "127.0.0.1", router;
   std::optional<int> workers;
   int port = 8000;
-  bool journal = true, from_state = false;
+  bool journal = true, from_state = false, vllm_metrics = false;
 };
 
 deploy::Desired desired_state(const Options& options) {
   deploy::Desired desired;
   desired.host = options.host, desired.port = options.port;
+  desired.vllm_metrics = options.vllm_metrics;
   if (!options.plan.empty()) {
     if (!options.model.empty() || options.workers) {
       throw InputError({"serve", 0, options.model.empty() ? "--workers" : "--model"},
@@ -87,6 +88,8 @@ std::function<int()> setup(CLI::App& app, Globals& globals) {
   app.add_option("--port", options->port, "Port of the HTTP API (default 8000; 0: any)");
   app.add_option("--host", options->host, "Address to listen on (default 127.0.0.1)");
   app.add_option("--router", options->router, "round_robin, least_load (default), prefix_aware");
+  app.add_flag("--vllm-metrics", options->vllm_metrics,
+               "/metrics under the names of vLLM (vllm:...) as well");
   app.add_flag("--journal,!--no-journal", options->journal,
                "Keep a journal of every decision in the run's folder (default: yes)");
   app.add_flag("--from-state", options->from_state)->group("");

@@ -87,6 +87,7 @@ class Fleet {
                                                const std::string& run_dir) {
     serve::GatewayOptions options;
     options.router.policy = desired.router_policy;
+    options.vllm_metrics = desired.vllm_metrics;
     if (fleet.journals) options.journal_path = run_dir + "/gateway.journal";
     return options;
   }
@@ -155,6 +156,7 @@ class Fleet {
     log_info("new desired state: " + std::to_string(next->workers.size()) + " workers from " +
              next->source);
     desired_ = std::move(*next);
+    gateway_.show_vllm_metrics(desired_.vllm_metrics);
     co_await make_so("changing");
     exit_code_ = 0;  // the fleet goes on with what it had
   }

@@ -16,7 +16,6 @@
 #include <boost/beast/http.hpp>
 
 #include "runtime/base/errors.h"
-#include "runtime/base/hash.h"
 #include "runtime/serve/asio.h"
 #include "runtime/serve/client/sse_reader.h"
 
@@ -62,7 +61,12 @@ std::string error_kind(int status, const std::string& body) {
 class Client {
  public:
   Client(traces::RequestSource& trace, const ReplayOptions& options)
-      : trace_(trace), options_(options), endpoint_(parse_url(options.url)) {}
+      : trace_(trace),
+        options_(options),
+        endpoint_(parse_url(options.url)),
+        prompts_(options.seed) {
+    if (options.limits) result_.report.set_limits(*options.limits);
+  }
 
   ReplayResult run() {
     raise_descriptor_limit();
@@ -171,12 +175,12 @@ class Client {
     result_.token_prompts = answer.status != 400 && answer.status != 422;
   }
 
-  std::string body_of(const traces::TraceRequest& row) const {
+  std::string body_of(const traces::TraceRequest& row) {
     Json body = {
         {"model", result_.model}, {"max_tokens", std::max<std::int64_t>(1, row.output_tokens)},
         {"ignore_eos", true},     {"temperature", 0},
         {"stream", true},         {"stream_options", {{"include_usage", true}}}};
-    const std::vector<std::int32_t> ids = prompt_of(row, options_.seed);
+    const std::vector<std::int32_t> ids = prompts_.prompt_of(row);
     if (result_.token_prompts) {
       body["prompt"] = ids;
     } else {
@@ -218,7 +222,9 @@ class Client {
       result_.report.submitted();
       net::co_spawn(
           context_,
-          [this, text = std::move(body), due]() mutable { return request(std::move(text), due); },
+          [this, text = std::move(body), due, deadline = row.deadline]() mutable {
+            return request(std::move(text), due, deadline);
+          },
           net::detached);
     }
     while (result_.report.ended() < result_.report.submitted_count() && !result_.stopped) {
@@ -244,7 +250,8 @@ class Client {
     std::string error;
   };
 
-  net::awaitable<void> request(std::string body, Clock::time_point due) {
+  net::awaitable<void> request(std::string body, Clock::time_point due,
+                               std::optional<Duration> deadline) {
     const auto message = make_request(http::verb::post, "/v1/completions", std::move(body));
     for (int attempt = 0; attempt < 2; ++attempt) {
       ErrorCode error;
@@ -269,13 +276,19 @@ class Client {
         co_await http::async_read_header(connection->stream, connection->buffer, parser,
                                          net::redirect_error(net::use_awaitable, error));
       }
-      if (error && reused && attempt == 0) continue;  // the server had closed it: a new one
+      if (error && reused && attempt == 0 && error != beast::error::timeout) {
+        result_.report.retried();  // the server had closed it: a new one
+        continue;
+      }
       result_.report.sent(to_duration(sent - due));
       if (error) {
-        end_with([&] { result_.report.failed(error.message()); });
+        end_with([&] {
+          if (error == beast::error::timeout) result_.report.timed_out();
+          result_.report.failed(error.message());
+        });
         co_return;
       }
-      co_await read_answer(*connection, parser, due);
+      co_await read_answer(*connection, parser, due, deadline);
       const bool keep = parser.is_done() && parser.get().keep_alive();
       if (keep) idle_.push_back(std::move(connection));
       co_return;
@@ -291,10 +304,11 @@ class Client {
 
   net::awaitable<void> read_answer(Connection& connection,
                                    http::response_parser<http::buffer_body>& parser,
-                                   Clock::time_point due) {
+                                   Clock::time_point due, std::optional<Duration> deadline) {
     const int status = static_cast<int>(parser.get().result_int());
     SseReader events;
     Reading reading;
+    reading.times.deadline = deadline;
     std::string plain;
     std::array<char, 8192> bytes;
     ErrorCode error;
@@ -316,7 +330,10 @@ class Client {
         const std::string kind = error_kind(status, plain);
         status < 500 ? result_.report.rejected(kind) : result_.report.failed(kind);
       } else if (!reading.error.empty() || !reading.done) {
-        result_.report.failed(reading.error.empty() ? "the stream broke off" : reading.error);
+        if (error == beast::error::timeout) result_.report.timed_out();
+        const std::string why = reading.error.empty() ? "the stream broke off" : reading.error;
+        reading.pieces == 0 ? result_.report.failed(why)
+                            : result_.report.unfinished(why, reading.pieces);
       } else if (reading.pieces == 0) {
         result_.report.failed("an answer without text");
       } else {
@@ -350,7 +367,10 @@ class Client {
       reading.times.completion_tokens = usage.value("completion_tokens", std::int64_t{0});
       const auto details = usage.find("prompt_tokens_details");
       if (details != usage.end() && details->is_object()) {
-        reading.times.cached_tokens = details->value("cached_tokens", std::int64_t{0});
+        const auto cached = details->find("cached_tokens");
+        if (cached != details->end() && cached->is_number_integer()) {
+          reading.times.cached_tokens = cached->get<std::int64_t>();
+        }
       }
     }
     if (!json.contains("choices") || json["choices"].empty()) return;
@@ -362,7 +382,7 @@ class Client {
     if (reading.pieces++ == 0) {
       reading.times.first = to_duration(now - due);
     } else {
-      result_.report.gap(to_duration(now - reading.last));
+      reading.times.gaps.push_back(to_duration(now - reading.last));
     }
     reading.last = now;
     reading.times.last = to_duration(now - due);
@@ -371,6 +391,7 @@ class Client {
   traces::RequestSource& trace_;
   const ReplayOptions& options_;
   Endpoint endpoint_;
+  PromptMaker prompts_;
   net::io_context context_{1};
   std::vector<tcp::endpoint> targets_;
   std::vector<std::unique_ptr<Connection>> idle_;
@@ -413,25 +434,6 @@ Endpoint parse_url(const std::string& url) {
   if (rest.empty()) fail(", which names no host");
   endpoint.host = rest;
   return endpoint;
-}
-
-std::vector<std::int32_t> prompt_of(const traces::TraceRequest& request, std::uint64_t seed) {
-  std::vector<std::int32_t> ids;
-  ids.reserve(static_cast<std::size_t>(request.input_tokens));
-  const std::int64_t block = request.block_tokens > 0 ? request.block_tokens : 512;
-  for (std::int64_t i = 0; i < request.input_tokens; ++i) {
-    const auto at = static_cast<std::size_t>(i / block);
-    // A block that the trace names is the same wherever it is named; another is this row's own.
-    const std::uint64_t content =
-        request.block_tokens > 0 && at < request.hash_ids.size()
-            ? hash_combine(seed, request.hash_ids[at])
-            : hash_combine(seed ^ 0x726f77, static_cast<std::uint64_t>(request.row));
-    const std::uint64_t word =
-        hash_combine(content, static_cast<std::uint64_t>(i % block) +
-                                  (at < request.hash_ids.size() ? 0 : at << 32));
-    ids.push_back(static_cast<std::int32_t>(5 + word % 250));
-  }
-  return ids;
 }
 
 ReplayResult replay(traces::RequestSource& trace, const ReplayOptions& options) {

@@ -117,10 +117,22 @@ constexpr Family kWorkerFamilies[] = {
      [](const WorkerGauge& w) { return static_cast<double>(w.ledger_requests); }},
 };
 
-void render_workers(std::string& out, std::span<const WorkerGauge> workers) {
+// vLLM's own: no family of ours says the same.
+void render_cache_config(std::string& out, std::span<const WorkerGauge> workers) {
+  head(out, "vllm:cache_config_info", "gauge", "Settings of the KV cache.");
+  for (const WorkerGauge& w : workers) {
+    line(out, "vllm:cache_config_info",
+         "model_name=\"" + label_value(w.model) + "\",engine=\"" + label_value(w.worker) +
+             "\",block_size=\"" + std::to_string(w.block_tokens) + "\",num_gpu_blocks=\"" +
+             std::to_string(w.blocks_total) + "\"",
+         1);
+  }
+}
+
+void render_workers(std::string& out, std::span<const WorkerGauge> workers, bool vllm_names) {
   for (const Family& family : kWorkerFamilies) {
     for (const char* prefix : {"orrery_", "vllm:"}) {
-      if (prefix[0] == 'v' && !family.vllm) continue;
+      if (prefix[0] == 'v' && !(vllm_names && family.vllm)) continue;
       const std::string name = prefix + std::string(family.name);
       head(out, name, family.type, family.help);
       for (const WorkerGauge& w : workers) {
@@ -129,14 +141,6 @@ void render_workers(std::string& out, std::span<const WorkerGauge> workers) {
              family.worker(w));
       }
     }
-  }
-  head(out, "vllm:cache_config_info", "gauge", "Settings of the KV cache.");
-  for (const WorkerGauge& w : workers) {
-    line(out, "vllm:cache_config_info",
-         "model_name=\"" + label_value(w.model) + "\",engine=\"" + label_value(w.worker) +
-             "\",block_size=\"" + std::to_string(w.block_tokens) + "\",num_gpu_blocks=\"" +
-             std::to_string(w.blocks_total) + "\"",
-         1);
   }
 }
 
@@ -191,11 +195,13 @@ void render_model_histograms(std::string& out, std::string_view prefix,
 }  // namespace
 
 std::string Metrics::render(std::span<const WorkerGauge> workers, std::size_t connections,
-                            std::size_t in_flight, double uptime_s) const {
+                            std::size_t in_flight, double uptime_s, bool vllm_names) const {
   std::string out;
   out.reserve(16 << 10);
-  render_workers(out, workers);
+  render_workers(out, workers, vllm_names);
+  if (vllm_names) render_cache_config(out, workers);
   for (const char* prefix : {"orrery_", "vllm:"}) {
+    if (prefix[0] == 'v' && !vllm_names) continue;
     render_model_counters(out, prefix, models_);
     render_model_histograms(out, prefix, models_);
   }

@@ -1,5 +1,6 @@
-// What the gateway counts, and its Prometheus text. orrery_ families always, and under the names
-// of vLLM those that mean the same, so that dashboards and autoscalers written for it work.
+// What the gateway counts, and its Prometheus text. orrery_ families always; on demand also, under
+// the names of vLLM, those that mean the same, so that dashboards and autoscalers written for it
+// work.
 // One thread (the io_context's) counts and renders: no locks.
 //
 // Law: a histogram's buckets are cumulative, its +Inf bucket equals its count.
@@ -56,7 +57,7 @@ class Metrics {
   ModelMetrics& model(const std::string& name);
   void count_http(std::string_view handler, std::string_view method, int status);
   std::string render(std::span<const WorkerGauge> workers, std::size_t connections,
-                     std::size_t in_flight, double uptime_s) const;
+                     std::size_t in_flight, double uptime_s, bool vllm_names) const;
 
  private:
   std::map<std::string, ModelMetrics> models_;
