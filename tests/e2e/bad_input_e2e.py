@@ -73,7 +73,7 @@ def plans(f):
         (write(f, "typo.json", json.dumps(dict(good, pools=[dict(pool, replica=2)]))), ("replica", "replicas")),
         (write(f, "few.json", json.dumps(dict(good, pools=[dict(pool, replicas=-1)]))), ("replicas", "-1")),
         (write(f, "setting.json", json.dumps(dict(good, pools=[dict(pool, settings={"kv_block": 9})]))),
-         ("kv_block", "kv_blocks")),
+         ("setting.json:1", "kv_block")),
     ]
     for path, says in cases:
         for command in ("deploy", "serve"):

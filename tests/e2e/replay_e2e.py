@@ -84,7 +84,7 @@ def missing_keys(shape, result, at=""):
     for key, value in shape.items():
         where = at + "/" + key
         if where in ("/name", "/schema", "/slo", "/variant", "/scenario", "/workload/offered_requests_per_s", "/cost/unpriced",
-                     "/workload/failed_in_trace_skipped") or key == "note" or at == "/by":
+                     "/workload/failed_in_trace_skipped", "/workload/warnings") or key == "note" or at == "/by":
             continue
         if key not in result:
             yield where
