@@ -102,7 +102,7 @@ void azure_conversation(benchmark::State& state) {
     state.SkipWithError(("no " + path + " (set ORRERY_SHARED)").c_str());
     return;
   }
-  measure(state, trace_workload(path, false));
+  measure(state, trace_workload(path));
 }
 BENCHMARK(azure_conversation)->ArgName("macro")->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
 
