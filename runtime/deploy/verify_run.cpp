@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
-#include <limits>
 #include <map>
 #include <optional>
 #include <system_error>
@@ -21,22 +20,18 @@ using policy::RecordKind;
 
 // Where the check of a whole run says no, at most this many are spelled out.
 constexpr std::size_t kMostProblems = 20;
-constexpr std::uint64_t kAllRecords = std::numeric_limits<std::uint64_t>::max();
 
 bool is_cut(const InputError& error) { return error.found() == "a record cut short"; }
 
-// Takes the first `most` records of a file again; `look` sees each on its way. may_be_cut: its
-// process was killed or still writes, so an end in the middle of a record is no fault of the
-// journal.
-FileVerdict verify_records(const std::string& path, bool may_be_cut, std::uint64_t most,
-                           const std::function<void(const JournalRecord&)>& look,
-                           bool* all_read = nullptr) {
+// Verifies one file; `look` sees every record on its way. may_be_cut: its process was killed or
+// still writes, so an end in the middle of a record, or of a run, is no fault of the journal.
+FileVerdict verify(const std::string& path, bool may_be_cut,
+                   const std::function<void(const JournalRecord&)>& look) {
   FileVerdict verdict;
   verdict.file = path;
   host::JournalFileReader reader(path);
   std::uint64_t read = 0;
   const auto next = [&]() -> std::optional<JournalRecord> {
-    if (read == most) return std::nullopt;
     std::optional<JournalRecord> record;
     try {
       record = reader.next();
@@ -48,34 +43,14 @@ FileVerdict verify_records(const std::string& path, bool may_be_cut, std::uint64
     if (record && look) look(*record);
     return record;
   };
-  const policy::VerifyResult result = policy::verify_journal(next);
+  const policy::VerifyResult result = policy::verify_journal(
+      next, may_be_cut ? policy::JournalEnd::kLost : policy::JournalEnd::kWhole);
   verdict.ok = result.ok || (read == 0 && may_be_cut);
   verdict.records = result.records;
   verdict.bad_record = result.bad_record;
   verdict.hash = result.hash;
   verdict.detail = result.detail;
-  if (all_read != nullptr) {
-    try {
-      *all_read = verdict.cut || !next();
-    } catch (const InputError&) {  // an altered record follows
-      *all_read = false;
-    }
-  }
   return verdict;
-}
-
-FileVerdict verify(const std::string& path, bool may_be_cut,
-                   const std::function<void(const JournalRecord&)>& look) {
-  bool all_read = false;
-  FileVerdict verdict = verify_records(path, may_be_cut, kAllRecords, look, &all_read);
-  const bool last = all_read && verdict.bad_record + 1 == verdict.records;
-  if (verdict.ok || !may_be_cut || !last) return verdict;
-  // Only the last record differs. It is a run that ended with an event which the process did not
-  // live to write, so taking it again cannot end it the same way: the file is cut before it.
-  FileVerdict shorter = verify_records(path, may_be_cut, verdict.bad_record, nullptr);
-  if (!shorter.ok) return verdict;
-  shorter.cut = true;
-  return shorter;
 }
 
 struct Manifest {

@@ -41,7 +41,11 @@ struct VerifyResult {
 
 // Takes every decision again with fresh policy objects. `next` gives the records in order, nullopt
 // at the end. Works for instance and router journals alike (told by the first record).
-VerifyResult verify_journal(const std::function<std::optional<JournalRecord>()>& next);
+// kLost: the process was killed or still writes. Then its last run may have ended with an event
+// that is not in the file, and cannot end the same way again: it alone is not compared.
+enum class JournalEnd : std::uint8_t { kWhole, kLost };
+VerifyResult verify_journal(const std::function<std::optional<JournalRecord>()>& next,
+                            JournalEnd end = JournalEnd::kWhole);
 
 // For checks across the journals of one fleet. Which request a kSubmit, kCancel, kRoute or kRelease
 // record is about, and which instance a kRoute record chose (nullopt: none). Throw InputError for a

@@ -193,6 +193,31 @@ TEST_P(InstanceLaws, a_journal_cut_into_parts_at_any_moment_replays) {
   });
 }
 
+// What a killed process leaves: any number of whole records.
+TEST_P(InstanceLaws, every_prefix_of_a_journal_verifies_as_one_that_was_cut) {
+  for_seeds([&](const InstanceSettings& s, const std::vector<Arrival>& load, std::uint64_t seed) {
+    if (seed > 10) return;
+    const Outcome out = Driver(s, load, {}).run();
+    RandomStream r(seed);
+    for (int i = 0; i < 20; ++i) {
+      std::vector<JournalRecord> prefix = out.records;
+      prefix.resize(1 + r.next_below(prefix.size()));
+      const VerifyResult cut = verify_journal(reader(prefix), JournalEnd::kLost);
+      ASSERT_TRUE(cut.ok) << "seed " << seed << ", " << prefix.size()
+                          << " records: " << cut.bad_record << ": " << cut.detail;
+      // All but the last are still compared.
+      const auto record = static_cast<std::size_t>(r.next_below(prefix.size()));
+      if (record + 1 == prefix.size() ||
+          prefix[record].kind != static_cast<std::uint32_t>(RecordKind::kRun))
+        continue;
+      prefix[record] = forged(prefix[record], 4, 1);
+      const VerifyResult bad = verify_journal(reader(prefix), JournalEnd::kLost);
+      ASSERT_FALSE(bad.ok);
+      ASSERT_EQ(bad.bad_record, record) << bad.detail;
+    }
+  });
+}
+
 TEST_P(InstanceLaws, an_output_length_changes_no_decision_before_it_is_reached) {
   std::size_t compared = 0;
   for_seeds([&](const InstanceSettings& s, std::vector<Arrival> load, std::uint64_t seed) {
